@@ -1,4 +1,4 @@
-//! Has the shared library stay loaded: its threads run until the process ends, also after `dlclose`.
+//! Keeps the shared library loaded after `dlclose`, because its threads run until the process ends.
 
 use std::env::{var, var_os};
 

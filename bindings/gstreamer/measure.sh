@@ -3,8 +3,9 @@
 #
 #   bindings/gstreamer/measure.sh SQUALL_LAB MEASURE
 #
-# SQUALL_LAB is `squall-lab`, MEASURE the example `measure` of this crate. Prints how many pictures left squallsrc within 300 ms
-# of their capture, and their bytes as a share of those that the links allow: 31.9 Mbps, as the scenario says.
+# SQUALL_LAB is `squall-lab`, MEASURE the example `measure` of this crate. Prints the number of pictures that
+# left squallsrc within 300 ms of their capture, and their bytes as a share of the capacity of the links: 31.9
+# Mbps, as in the scenario.
 set -eu
 lab=$1 measure=$2
 folder=$(mktemp -d)

@@ -3,8 +3,8 @@
  *
  *     receive ADDRESS:PORT
  *
- * Prints "listening ADDRESS FINGERPRINT", which send.c needs, and when the session is over the number of blocks, their bytes,
- * and the sum of their bytes. Ends with 0 if the sender closed the session normally.
+ * Prints "listening ADDRESS FINGERPRINT", which send.c needs, and after the end of the session the number of
+ * blocks, their bytes, and the sum of their bytes. Exits with 0 if the sender closed the session normally.
  */
 
 #include <inttypes.h>
@@ -22,7 +22,7 @@ static void check(const char *what, squall_code code) {
     }
 }
 
-/* Has epoll watch a descriptor of the library. */
+/* Adds a descriptor of the library to an epoll instance. */
 static void watch(int epoll, int fd) {
     struct epoll_event interest = {.events = EPOLLIN, .data.fd = fd};
     if (fd < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &interest) != 0) {
@@ -35,7 +35,7 @@ struct total {
     uint64_t blocks, bytes, sum;
 };
 
-/* Takes an event; returns whether the session goes on. */
+/* Takes an event; returns 0 after the end of the session. */
 static int handle(const squall_event *event, struct total *total) {
     switch (event->kind) {
     case SQUALL_EVENT_RECEIVED:

@@ -1,5 +1,5 @@
 /*
- * Sends 300 blocks over several paths, with poll: one each 5 ms, each with a deadline.
+ * Sends 300 blocks over several paths, with poll: one every 5 ms, each with a deadline.
  *
  *     send HOST:PORT FINGERPRINT SCHEDULER [LOCAL ADDRESS]...
  *

@@ -1,4 +1,4 @@
-//! From the options of C to requests and settings.
+//! Conversion of C options to requests and settings.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -12,12 +12,12 @@ use squall_bindings::Failure;
 
 use crate::types;
 
-/// A time span of C: `None` for the default, which is 0.
+/// Converts a time span of C; 0 means the default and becomes `None`.
 fn span(micros: u64) -> Option<Duration> {
     (micros > 0).then(|| Duration::from_micros(micros))
 }
 
-/// Sets a bound of C: 0 for the default; never more than the largest that there may be.
+/// Sets a bound from C: 0 for the default; at most `most`.
 fn bound<T: TryFrom<u64> + Ord + Copy>(
     config: Config,
     set: fn(Config, T) -> Config,
@@ -32,12 +32,12 @@ fn bound<T: TryFrom<u64> + Ord + Copy>(
     Ok(set(config, fitting.ok_or_else(|| Failure::argument(format!("{what} = {value} is too large")))?))
 }
 
-/// Text that is to be an address, or something else with a form.
+/// Parses text that has a given form, such as an address.
 fn parse<T: FromStr>(what: &str, text: &str) -> Result<T, Failure> {
     text.parse().map_err(|_| Failure::argument(format!("'{text}' is not {what}")))
 }
 
-/// The settings of an endpoint.
+/// Converts the settings of an endpoint.
 pub(crate) fn config(
     numbers: &types::Config,
     scheduler: Option<&str>,
@@ -67,7 +67,7 @@ pub(crate) fn config(
     bound(config, Config::handshakes, "max_handshakes", numbers.max_handshakes, 1 << 20)
 }
 
-/// The interfaces that C names, in one of three ways.
+/// Interfaces selected by C, in one of three ways.
 pub(crate) struct Named<'a> {
     pub(crate) names: Vec<&'a str>,
     pub(crate) addresses: Vec<&'a str>,
@@ -98,7 +98,7 @@ impl Named<'_> {
     }
 }
 
-/// What C asks for.
+/// Arguments of a connection from C.
 pub(crate) struct Wishes<'a> {
     pub(crate) host: &'a str,
     pub(crate) server_name: Option<&'a str>,
@@ -138,7 +138,7 @@ impl Wishes<'_> {
     }
 }
 
-/// The certificate of a server.
+/// Loads or creates the certificate of a server.
 pub(crate) fn identity(
     certificate_file: Option<&str>,
     key_file: Option<&str>,

@@ -1,4 +1,4 @@
-//! Structs of the header from the types of `squall`, and the other way round.
+//! Conversion between structs of the header and types of `squall`.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use crate::{
     types::{self, Limit, SQUALL_NO_LIMIT},
 };
 
-/// Longest deadline in microseconds: a year.
+/// Maximum deadline in microseconds: a year.
 const MAX_DEADLINE: u64 = 365 * 24 * 3600 * 1_000_000;
 
-/// A deadline of C; `None` for none.
+/// Converts a deadline of C; `None` for none.
 fn deadline(micros: u64) -> Result<Option<Duration>, Failure> {
     match micros {
         0 | SQUALL_NO_LIMIT => Ok(None),
@@ -30,7 +30,7 @@ fn deadline(micros: u64) -> Result<Option<Duration>, Failure> {
     }
 }
 
-/// A hint for paths.
+/// Converts a path hint.
 fn hint(kind: u32, path: Option<&str>) -> Result<Option<PathHint>, Failure> {
     let hint = match kind {
         0 => return Ok(None),
@@ -42,7 +42,7 @@ fn hint(kind: u32, path: Option<&str>) -> Result<Option<PathHint>, Failure> {
     path.map(hint).map(Some).ok_or_else(|| Failure::argument("hint_path is NULL"))
 }
 
-/// What an interface is used for.
+/// Converts the role of an interface.
 pub(crate) fn role(role: u32) -> Result<squall::Role, Failure> {
     match role {
         0 => Ok(squall::Role::Primary),
@@ -52,7 +52,7 @@ pub(crate) fn role(role: u32) -> Result<squall::Role, Failure> {
     }
 }
 
-/// The block and whether its outcome is to be reported.
+/// Returns the block, and `true` if its outcome is to be reported.
 pub(crate) fn block(
     options: &types::Block,
     data: &[u8],
@@ -92,7 +92,7 @@ pub(crate) fn block(
     Ok((squall::Block::with(Bytes::copy_from_slice(data), options), report))
 }
 
-/// What limits the rate.
+/// Converts the cause of a limited rate.
 pub(crate) fn limit(limit: squall::Limit) -> u32 {
     let limit = match limit {
         squall::Limit::OutOfUse => Limit::OutOfUse,
@@ -105,7 +105,7 @@ pub(crate) fn limit(limit: squall::Limit) -> u32 {
     limit as u32
 }
 
-/// A path, with its part of the capacity.
+/// Converts a path, with its part of the capacity.
 pub(crate) fn path(info: &squall::PathInfo, capacity: &squall::Capacity) -> types::Path {
     let stats = &info.stats;
     let capacity = capacity.paths.iter().find(|path| path.id == info.id);
@@ -153,7 +153,7 @@ pub(crate) fn path(info: &squall::PathInfo, capacity: &squall::Capacity) -> type
     }
 }
 
-/// The counters of a session.
+/// Converts the counters of a session.
 pub(crate) fn stats(stats: &squall::SessionStats) -> types::Stats {
     types::Stats {
         size: size_of::<types::Stats>(),
@@ -179,7 +179,7 @@ pub(crate) fn stats(stats: &squall::SessionStats) -> types::Stats {
     }
 }
 
-/// How long ago a radio was read, and what it reported.
+/// Returns the age of a reading, and the reading.
 pub(crate) fn reading(levels: &types::Reading) -> (Duration, signal::Reading) {
     let level = |level: f64| (!level.is_nan()).then_some(level);
     let reading = signal::Reading {

@@ -7,7 +7,7 @@ use tokio::{sync::Notify, task::AbortHandle};
 
 use squall_bindings::{Code, Failure, Queue, Session, listen, runtime};
 
-/// An endpoint, and the next session that it accepted.
+/// A listening endpoint, with the next accepted session.
 pub(crate) struct Endpoint {
     inner: squall::Endpoint,
     fingerprint: String,
@@ -47,7 +47,7 @@ impl Endpoint {
         Ok(Self { inner, fingerprint, accepted, task: task.abort_handle() })
     }
 
-    /// The next session; waits for one. `None` when the time is up.
+    /// Waits for the next session; `None` after the timeout.
     pub(crate) fn accept(&self, timeout: Duration) -> Result<Option<Session>, Failure> {
         let closed = |_| Failure::new(Code::ErrorClosed, "the endpoint is closed");
         let Some(session) = self.accepted.queue.pop(timeout).map_err(closed)? else { return Ok(None) };
@@ -71,7 +71,7 @@ impl Endpoint {
         Ok(address.to_string())
     }
 
-    /// Lets no session in any more; those that were accepted go on.
+    /// Stops accepting sessions; accepted ones continue.
     pub(crate) fn end(&self) {
         self.task.abort();
         self.accepted.queue.end();

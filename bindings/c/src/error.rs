@@ -1,4 +1,4 @@
-//! The border to C: codes, the line of the last failure, and panics.
+//! Boundary to C: codes, the message of the last failure, and panics.
 
 use std::{
     cell::RefCell,
@@ -12,25 +12,25 @@ thread_local! {
     static LAST: RefCell<CString> = RefCell::default();
 }
 
-/// One line for C.
+/// Converts a text to one line for C.
 pub(crate) fn one_line(text: &str) -> CString {
     let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     CString::new(line).unwrap_or_default()
 }
 
-/// Keeps the line of a failure for [`last`], and returns its code.
+/// Stores the message of a failure for [`last`], and returns its code.
 fn note(failure: &Failure) -> Code {
-    // Not while the thread ends.
+    // Fails only while the thread ends.
     let _ = LAST.try_with(|last| *last.borrow_mut() = one_line(&failure.line));
     failure.code
 }
 
-/// The line of this thread's last failure.
+/// Returns the message of this thread's last failure.
 pub(crate) fn last() -> *const c_char {
     LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
-/// Runs a call of C's. A failure is noted, and a panic does not leave the library.
+/// Runs a function for C. Records failures, and stops panics at the boundary.
 pub(crate) fn guard(work: impl FnOnce() -> Result<Code, Failure>) -> Code {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(code)) => code,

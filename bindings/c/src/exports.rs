@@ -1,4 +1,5 @@
-//! The functions of the header. Each reads its arguments, has another module do the work, and writes the result.
+//! Functions of the header. Each reads its arguments, delegates the work to another module, and
+//! writes the result.
 
 #![expect(unsafe_code, reason = "C finds functions by their unmangled names, and passes pointers")]
 #![expect(clippy::missing_safety_doc, reason = "the header begins with one contract for all functions")]
@@ -21,19 +22,19 @@ use crate::{
     types::{self, Code, SQUALL_MAX_PATHS, SQUALL_NO_LIMIT},
 };
 
-/// A time of C; one that does not end for SQUALL_NO_LIMIT.
+/// Converts a time from C; SQUALL_NO_LIMIT never ends.
 fn time(micros: u64) -> Duration {
     if micros == SQUALL_NO_LIMIT { Duration::MAX } else { Duration::from_micros(micros) }
 }
 
 /// # Safety
-/// As the header says of `options`.
+/// The contract of the header for `options`.
 unsafe fn config(options: *const types::Config) -> Result<squall::Config, Failure> {
-    // SAFETY: as the header says.
+    // SAFETY: by the contract of the header.
     let Some(numbers) = unsafe { memory::read_optional(options) }? else {
         return Ok(squall::Config::default());
     };
-    // SAFETY: as the header says.
+    // SAFETY: by the contract of the header.
     let names = unsafe {
         (memory::text("scheduler", numbers.scheduler)?, memory::text("congestion", numbers.congestion)?)
     };
@@ -41,11 +42,11 @@ unsafe fn config(options: *const types::Config) -> Result<squall::Config, Failur
 }
 
 /// # Safety
-/// As the header says of `options`.
+/// The contract of the header for `options`.
 unsafe fn interfaces(options: *const types::Interfaces) -> Result<squall::Interfaces, Failure> {
-    // SAFETY: as the header says.
+    // SAFETY: by the contract of the header.
     let Some(lists) = unsafe { memory::read_optional(options) }? else { return Ok(squall::Interfaces::Auto) };
-    // SAFETY: as the header says.
+    // SAFETY: by the contract of the header.
     let named = unsafe {
         let pairs = memory::list("pairs", lists.pairs, lists.pair_count)?.iter();
         let pairs = pairs.map(|pair| {
@@ -61,9 +62,9 @@ unsafe fn interfaces(options: *const types::Interfaces) -> Result<squall::Interf
 }
 
 /// # Safety
-/// As the header says of `options`.
+/// The contract of the header for `options`.
 unsafe fn connecting(options: *const types::ConnectOptions) -> Result<Session, Failure> {
-    // SAFETY: as the header says, here and of all that the options point to.
+    // SAFETY: by the contract of the header, also for everything that the options point to.
     let (wishes, config) = unsafe {
         let options = memory::read(options)?;
         let wishes = Wishes {
@@ -80,22 +81,23 @@ unsafe fn connecting(options: *const types::ConnectOptions) -> Result<Session, F
     Session::connect(wishes.resolve()?, config)
 }
 
-/// The version of the library, such as "0.1.0". It is constant.
+/// Returns the version of the library, such as "0.1.0", as a constant.
 #[unsafe(no_mangle)]
 pub extern "C" fn squall_version() -> *const c_char {
     const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
     VERSION.as_ptr().cast()
 }
 
-/// One line that explains the last call of this thread that failed; empty if none did. Calls that succeed leave it.
-/// It belongs to the library, and lasts until the next call of this thread that fails, or until the thread ends.
+/// Returns one line that explains the last failed call of this thread; empty if none has failed.
+/// Successful calls do not change it. It belongs to the library, and is valid until the next failed
+/// call of this thread, or until the thread ends.
 #[unsafe(no_mangle)]
 pub extern "C" fn squall_last_error() -> *const c_char {
     error::last()
 }
 
-/// Sets the number of threads that drive all sessions, 1 to 64. Default: 1. To be
-/// called before the first squall_listen or squall_connect.
+/// Sets the number of threads that drive all sessions, 1 to 64. Default: 1. Must be called before
+/// the first squall_listen or squall_connect.
 ///
 /// Errors: SQUALL_ERROR_ARGUMENT for another number, or if the threads have started.
 #[unsafe(no_mangle)]
@@ -103,18 +105,20 @@ pub extern "C" fn squall_set_threads(threads: u32) -> Code {
     guard(|| set_threads(threads).map(|()| Code::Ok))
 }
 
-/// Listens. On success *endpoint is to be freed with squall_endpoint_free. The options are copied. May wait for a name server
-/// if addresses have host names, and up to half a second for an address that is in use, as that of an endpoint that was freed.
+/// Listens. On success *endpoint must be freed with squall_endpoint_free. The options are copied.
+/// May wait for a name server if addresses have host names, and up to half a second for an address
+/// in use, such as that of a freed endpoint.
 ///
-/// Errors: SQUALL_ERROR_ARGUMENT and SQUALL_ERROR_SIZE for wrong options or an unreadable certificate, SQUALL_ERROR_LISTEN if
-/// an address is taken or none of this machine, SQUALL_ERROR_SYSTEM.
+/// Errors: SQUALL_ERROR_ARGUMENT and SQUALL_ERROR_SIZE for invalid options or an unreadable
+/// certificate, SQUALL_ERROR_LISTEN if an address is in use or does not belong to this machine,
+/// SQUALL_ERROR_SYSTEM.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn squall_listen(
     options: *const types::ListenOptions,
     endpoint: *mut types::Endpoint,
 ) -> Code {
     guard(|| {
-        // SAFETY: as the header says, here and of all that the options point to.
+        // SAFETY: by the contract of the header, also for everything that the options point to.
         let (to, addresses, identity, config) = unsafe {
             let to = memory::variable("endpoint", endpoint)?;
             let options = memory::read(options)?;
@@ -131,8 +135,8 @@ pub unsafe extern "C" fn squall_listen(
     })
 }
 
-/// Writes the fingerprint of the endpoint's certificate, for clients to pin: 64 hexadecimal digits and a zero. room is the size
-/// of the buffer: SQUALL_FINGERPRINT_SIZE is enough.
+/// Writes the fingerprint of the endpoint's certificate, for clients to pin: 64 hexadecimal digits
+/// and a zero. room is the size of the buffer: SQUALL_FINGERPRINT_SIZE is enough.
 ///
 /// Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_ARGUMENT, SQUALL_ERROR_SIZE.
 #[unsafe(no_mangle)]
@@ -141,15 +145,15 @@ pub unsafe extern "C" fn squall_endpoint_fingerprint(
     to: *mut c_char,
     room: usize,
 ) -> Code {
-    // SAFETY: as the header says.
+    // SAFETY: by the contract of the header.
     guard(|| unsafe {
         memory::put_text(to, room, handle::endpoint(endpoint)?.fingerprint())?;
         Ok(Code::Ok)
     })
 }
 
-/// Writes an address that the endpoint listens on, with its port; index counts from 0. room is the size of the buffer:
-/// SQUALL_ADDRESS_SIZE is enough.
+/// Writes an address on which the endpoint listens, with its port; index counts from 0. room is the
+/// size of the buffer: SQUALL_ADDRESS_SIZE is enough.
 ///
 /// Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_ARGUMENT if there are not that many addresses, SQUALL_ERROR_SIZE.
 #[unsafe(no_mangle)]
@@ -159,15 +163,16 @@ pub unsafe extern "C" fn squall_endpoint_address(
     to: *mut c_char,
     room: usize,
 ) -> Code {
-    // SAFETY: as the header says.
+    // SAFETY: by the contract of the header.
     guard(|| unsafe {
         memory::put_text(to, room, &handle::endpoint(endpoint)?.address(index)?)?;
         Ok(Code::Ok)
     })
 }
 
-/// A descriptor that is readable while squall_accept has a session; for poll, select and epoll. It belongs to the library, which
-/// closes it in squall_endpoint_free. Neither read from it nor close it.
+/// Returns a descriptor that is readable while squall_accept has a session; for poll, select and
+/// epoll. It belongs to the library, which closes it in squall_endpoint_free. It must be neither
+/// read nor closed.
 ///
 /// Errors: -1.
 #[unsafe(no_mangle)]
@@ -180,11 +185,11 @@ pub extern "C" fn squall_endpoint_fd(endpoint: types::Endpoint) -> c_int {
     fd
 }
 
-/// Takes the next session; waits for one for up to timeout_us microseconds: 0 does not wait, SQUALL_NO_LIMIT waits without end.
-/// On success *session is to be freed with squall_session_free.
+/// Takes the next session; waits for one for up to timeout_us microseconds: 0 does not wait,
+/// SQUALL_NO_LIMIT waits without end. On success *session must be freed with squall_session_free.
 ///
-/// Returns SQUALL_NOTHING if none came. Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_ARGUMENT, SQUALL_ERROR_CLOSED if the endpoint
-/// is freed meanwhile, SQUALL_ERROR_SYSTEM.
+/// Returns SQUALL_NOTHING after the timeout. Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_ARGUMENT,
+/// SQUALL_ERROR_CLOSED if the endpoint is freed meanwhile, SQUALL_ERROR_SYSTEM.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn squall_accept(
     endpoint: types::Endpoint,
@@ -192,7 +197,7 @@ pub unsafe extern "C" fn squall_accept(
     session: *mut types::Session,
 ) -> Code {
     guard(|| {
-        // SAFETY: as the header says.
+        // SAFETY: by the contract of the header.
         let to = unsafe { memory::variable("session", session) }?;
         let accepted = handle::endpoint(endpoint)?.accept(time(timeout_us))?;
         Ok(accepted.map_or(Code::Nothing, |session| {
@@ -202,8 +207,9 @@ pub unsafe extern "C" fn squall_accept(
     })
 }
 
-/// Stops to listen and frees the endpoint. Sessions that were accepted go on; a thread in squall_accept returns. The addresses
-/// are free at most 0.3 s after the last session was freed or has ended; squall_listen waits for that.
+/// Stops listening and frees the endpoint. Accepted sessions continue; a thread in squall_accept
+/// returns. The addresses are free at most 0.3 s after the last session was freed or has ended;
+/// squall_listen waits for that.
 ///
 /// Errors: SQUALL_ERROR_HANDLE.
 #[unsafe(no_mangle)]
@@ -214,18 +220,19 @@ pub extern "C" fn squall_endpoint_free(endpoint: types::Endpoint) -> Code {
     })
 }
 
-/// Connects, and waits until the session is up or has failed, at most connect_timeout_us of the settings (10 s). On success
-/// *session is to be freed with squall_session_free. The options are copied.
+/// Connects, and waits until the session is connected or has failed, at most connect_timeout_us of
+/// the settings (10 s). On success *session must be freed with squall_session_free. The options are
+/// copied.
 ///
-/// Errors: SQUALL_ERROR_ARGUMENT and SQUALL_ERROR_SIZE for wrong options, SQUALL_ERROR_CONNECT, SQUALL_ERROR_TRUST,
-/// SQUALL_ERROR_SYSTEM.
+/// Errors: SQUALL_ERROR_ARGUMENT and SQUALL_ERROR_SIZE for invalid options, SQUALL_ERROR_CONNECT,
+/// SQUALL_ERROR_TRUST, SQUALL_ERROR_SYSTEM.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn squall_connect(
     options: *const types::ConnectOptions,
     session: *mut types::Session,
 ) -> Code {
     guard(|| {
-        // SAFETY: as the header says.
+        // SAFETY: by the contract of the header.
         let (to, connecting) = unsafe { (memory::variable("session", session)?, connecting(options)?) };
         connecting.wait_connected()?;
         to.write(handle::insert_session(connecting));
@@ -233,25 +240,27 @@ pub unsafe extern "C" fn squall_connect(
     })
 }
 
-/// Starts to connect, and returns at once: the first event is SQUALL_EVENT_CONNECTED, or SQUALL_EVENT_CLOSED with the reason.
-/// On success *session is to be freed with squall_session_free. The options are copied.
+/// Starts to connect, and returns at once: the first event is SQUALL_EVENT_CONNECTED, or
+/// SQUALL_EVENT_CLOSED with the reason. On success *session must be freed with squall_session_free.
+/// The options are copied.
 ///
-/// Errors: SQUALL_ERROR_ARGUMENT and SQUALL_ERROR_SIZE for wrong options, SQUALL_ERROR_SYSTEM.
+/// Errors: SQUALL_ERROR_ARGUMENT and SQUALL_ERROR_SIZE for invalid options, SQUALL_ERROR_SYSTEM.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn squall_connect_start(
     options: *const types::ConnectOptions,
     session: *mut types::Session,
 ) -> Code {
     guard(|| {
-        // SAFETY: as the header says.
+        // SAFETY: by the contract of the header.
         let (to, connecting) = unsafe { (memory::variable("session", session)?, connecting(options)?) };
         to.write(handle::insert_session(connecting));
         Ok(Code::Ok)
     })
 }
 
-/// A descriptor that is readable while squall_next has an event; for poll, select and epoll. It belongs to the library, which
-/// closes it in squall_session_free. Neither read from it nor close it.
+/// Returns a descriptor that is readable while squall_next has an event; for poll, select and
+/// epoll. It belongs to the library, which closes it in squall_session_free. It must be neither
+/// read nor closed.
 ///
 /// Errors: -1.
 #[unsafe(no_mangle)]
@@ -264,13 +273,16 @@ pub extern "C" fn squall_session_fd(session: types::Session) -> c_int {
     fd
 }
 
-/// Takes the next event; waits for one for up to timeout_us microseconds: 0 does not wait, SQUALL_NO_LIMIT waits without end.
-/// event->size has to be set. On success the event is to be released with squall_event_free.
+/// Takes the next event; waits for one for up to timeout_us microseconds: 0 does not wait,
+/// SQUALL_NO_LIMIT waits without end. event->size must be set. On success the event must be
+/// released with squall_event_free.
 ///
-/// While 256 events or 1 MiB wait, further blocks stay in the session, within max_received_bytes, and the peer waits.
+/// While 256 events or 1 MiB are queued, further blocks stay in the session, within
+/// max_received_bytes, and the peer waits.
 ///
-/// Returns SQUALL_NOTHING if none came; *event is then cleared. Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_ARGUMENT,
-/// SQUALL_ERROR_SIZE, SQUALL_ERROR_CLOSED after SQUALL_EVENT_CLOSED was taken.
+/// Returns SQUALL_NOTHING after the timeout; *event is then cleared. Errors: SQUALL_ERROR_HANDLE,
+/// SQUALL_ERROR_ARGUMENT, SQUALL_ERROR_SIZE, SQUALL_ERROR_CLOSED after SQUALL_EVENT_CLOSED was
+/// taken.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn squall_next(
     session: types::Session,
@@ -278,7 +290,7 @@ pub unsafe extern "C" fn squall_next(
     event: *mut types::Event,
 ) -> Code {
     guard(|| {
-        // SAFETY: as the header says.
+        // SAFETY: by the contract of the header.
         let mut place = unsafe { memory::place(event) }?;
         let session = handle::session(session)?;
         let event = session.session.next(time(timeout_us))?;
@@ -288,15 +300,17 @@ pub unsafe extern "C" fn squall_next(
     })
 }
 
-/// Releases an event of squall_next and clears it; data and text are not to be used afterwards. Releasing it again does
-/// nothing. Of several copies of an event only one is to be released. NULL is allowed.
+/// Releases an event of squall_next and clears it; data and text must not be used afterwards.
+/// Releasing it again has no effect. Only one of several copies of an event may be released. NULL
+/// is allowed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn squall_event_free(event: *mut types::Event) {
     if event.is_null() {
         return;
     }
     guard(|| {
-        // SAFETY: as the header says: `owner` is what `squall_next` wrote, or null.
+        // SAFETY: by the contract of the header, `owner` is the one written by `squall_next`, or
+        // null.
         unsafe {
             let owner = memory::read(event.cast_const())?.owner;
             memory::place(event)?.write(0, &empty());
@@ -306,12 +320,13 @@ pub unsafe extern "C" fn squall_event_free(event: *mut types::Event) {
     });
 }
 
-/// Sends a block. Never waits. The bytes are copied; if id is not NULL, *id receives the number of the block, as in events and
-/// for squall_cancel.
+/// Sends a block. Never waits. The bytes are copied; if id is not NULL, *id receives the number of
+/// the block, as used in events and by squall_cancel.
 ///
-/// Errors: SQUALL_ERROR_FULL if there is no room: drop the block, or send it again after SQUALL_EVENT_WRITABLE.
-/// SQUALL_ERROR_CLOSED, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_HANDLE, SQUALL_ERROR_ARGUMENT (an empty block, options out of
-/// range), SQUALL_ERROR_SIZE (also a block that is too large).
+/// Errors: SQUALL_ERROR_FULL if there is no room: drop the block, or send it again after
+/// SQUALL_EVENT_WRITABLE. SQUALL_ERROR_CLOSED, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_HANDLE,
+/// SQUALL_ERROR_ARGUMENT (an empty block, options out of range), SQUALL_ERROR_SIZE (also for a
+/// block that is too large).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn squall_send(
     session: types::Session,
@@ -320,7 +335,7 @@ pub unsafe extern "C" fn squall_send(
 ) -> Code {
     guard(|| {
         let session = handle::session(session)?;
-        // SAFETY: as the header says.
+        // SAFETY: by the contract of the header.
         let (to, (block, report)) = unsafe {
             let to = if id.is_null() { None } else { Some(memory::variable("id", id)?) };
             let options = memory::read(block)?;
@@ -346,20 +361,20 @@ pub extern "C" fn squall_cancel(session: types::Session, block: u64) -> Code {
     })
 }
 
-/// Largest block in bytes that can be sent; 0 when the session is over.
+/// Reads the size in bytes of the largest block that can be sent; 0 after the session has ended.
 ///
 /// Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn squall_max_block(session: types::Session, bytes: *mut usize) -> Code {
     guard(|| {
-        // SAFETY: as the header says.
+        // SAFETY: by the contract of the header.
         let to = unsafe { memory::variable("bytes", bytes) }?;
         to.write(handle::session(session)?.session.up()?.max_block_len());
         Ok(Code::Ok)
     })
 }
 
-/// Reads what the session can carry. capacity->size has to be set.
+/// Reads the capacity of the session. capacity->size must be set.
 ///
 /// Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT, SQUALL_ERROR_SIZE.
 #[unsafe(no_mangle)]
@@ -368,7 +383,7 @@ pub unsafe extern "C" fn squall_get_capacity(
     capacity: *mut types::Capacity,
 ) -> Code {
     guard(|| {
-        // SAFETY: as the header says.
+        // SAFETY: by the contract of the header.
         let mut place = unsafe { memory::place(capacity) }?;
         let current = handle::session(session)?.session.up()?.capacity();
         let size = size_of::<types::Capacity>();
@@ -379,8 +394,9 @@ pub unsafe extern "C" fn squall_get_capacity(
     })
 }
 
-/// Reads how many more bytes, sent now, arrive within within_us microseconds with a probability from 0 to 1, beside those that
-/// wait: the size for the next frame. 0 when the session is over.
+/// Reads the number of further bytes that, sent now, arrive within within_us microseconds with a
+/// probability from 0 to 1, in addition to those already queued: the size for the next frame. 0
+/// after the session has ended.
 ///
 /// Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT.
 #[unsafe(no_mangle)]
@@ -391,7 +407,7 @@ pub unsafe extern "C" fn squall_deliverable(
     bytes: *mut u64,
 ) -> Code {
     guard(|| {
-        // SAFETY: as the header says.
+        // SAFETY: by the contract of the header.
         let to = unsafe { memory::variable("bytes", bytes) }?;
         if !(0.0..=1.0).contains(&probability) {
             return Err(Failure::argument(format!("{probability} is no probability")));
@@ -406,8 +422,9 @@ pub unsafe extern "C" fn squall_deliverable(
     })
 }
 
-/// Requests that the peer send at most this many bits per second of blocks; SQUALL_NO_LIMIT lifts it. The capacity of the peer
-/// reports no more than that, for its encoder to follow; blocks beyond it still arrive.
+/// Requests that the peer send at most this many bits per second of blocks; SQUALL_NO_LIMIT lifts
+/// the limit. The capacity at the peer reports at most that value, for its encoder to follow;
+/// blocks beyond it still arrive.
 ///
 /// Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED.
 #[unsafe(no_mangle)]
@@ -419,9 +436,9 @@ pub extern "C" fn squall_request_bitrate(session: types::Session, bits_per_secon
     })
 }
 
-/// Reads the open paths; the last ones when the session is over. paths is an array of room elements, of which the first has its
-/// size set: SQUALL_MAX_PATHS elements are enough. *count receives the number of paths, which can be more than room; with
-/// room 0 paths may be NULL.
+/// Reads the open paths; after the session has ended, the last ones. paths is an array of room
+/// elements, the first of which has its size set: SQUALL_MAX_PATHS elements are enough. *count
+/// receives the number of paths, which can be more than room; with room 0 paths may be NULL.
 ///
 /// Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT, SQUALL_ERROR_SIZE.
 #[unsafe(no_mangle)]
@@ -432,7 +449,7 @@ pub unsafe extern "C" fn squall_get_paths(
     count: *mut usize,
 ) -> Code {
     guard(|| {
-        // SAFETY: as the header says.
+        // SAFETY: by the contract of the header.
         let (mut places, count) = unsafe {
             (memory::places(paths, room.min(SQUALL_MAX_PATHS))?, memory::variable("count", count)?)
         };
@@ -446,21 +463,22 @@ pub unsafe extern "C" fn squall_get_paths(
     })
 }
 
-/// Reads the counters of a session; the last ones when it is over. stats->size has to be set.
+/// Reads the counters of a session; after it has ended, the last ones. stats->size must be set.
 ///
 /// Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT, SQUALL_ERROR_SIZE.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn squall_get_stats(session: types::Session, stats: *mut types::Stats) -> Code {
     guard(|| {
-        // SAFETY: as the header says.
+        // SAFETY: by the contract of the header.
         let mut place = unsafe { memory::place(stats) }?;
         place.write(0, &convert::stats(&handle::session(session)?.session.up()?.stats()));
         Ok(Code::Ok)
     })
 }
 
-/// Changes what a session that this side started runs over: paths over other interfaces are closed, new ones opened. NULL: every
-/// interface. The lists are copied. SQUALL_EVENT_PATH_UP and SQUALL_EVENT_PATH_DOWN follow.
+/// Changes the interfaces of a session that this side started: paths over other interfaces are
+/// closed, new ones opened. NULL: every interface. The lists are copied. SQUALL_EVENT_PATH_UP and
+/// SQUALL_EVENT_PATH_DOWN follow.
 ///
 /// Errors: SQUALL_ERROR_INTERFACE if the session was accepted, SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING,
 /// SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT, SQUALL_ERROR_SIZE.
@@ -471,20 +489,20 @@ pub unsafe extern "C" fn squall_set_interfaces(
 ) -> Code {
     guard(|| {
         let session = handle::session(session)?;
-        // SAFETY: as the header says.
+        // SAFETY: by the contract of the header.
         session.session.set_interfaces(unsafe { self::interfaces(interfaces) }?)?;
         Ok(Code::Ok)
     })
 }
 
-/// An interface of a session.
+/// Returns an interface of a session.
 fn interface(session: types::Session, name: &str) -> Result<squall::InterfaceHandle, Failure> {
     let found = handle::session(session)?.session.up()?.interface(name);
     found.map_err(Failure::of(Code::ErrorInterface))
 }
 
-/// Declares the bytes of an interface, given by name or by local address, to cost money or not. The setting is announced to the
-/// peer: schedulers at both ends see it.
+/// Declares whether the bytes of an interface, given by name or by local address, cost money. The
+/// setting is announced to the peer: schedulers at both ends use it.
 ///
 /// Errors: SQUALL_ERROR_INTERFACE, SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT.
 #[unsafe(no_mangle)]
@@ -494,15 +512,15 @@ pub unsafe extern "C" fn squall_set_metered(
     metered: u32,
 ) -> Code {
     guard(|| {
-        // SAFETY: as the header says.
+        // SAFETY: by the contract of the header.
         let name = unsafe { memory::required("interface_name", interface_name) }?;
         interface(session, name)?.set_metered(metered != 0);
         Ok(Code::Ok)
     })
 }
 
-/// Sets how many bytes of UDP payload this side may send over an interface in this session, given by name or by local address;
-/// SQUALL_NO_LIMIT lifts it.
+/// Limits the bytes of UDP payload that this side may send over an interface in this session, given
+/// by name or by local address; SQUALL_NO_LIMIT lifts the limit.
 ///
 /// Errors: SQUALL_ERROR_INTERFACE, SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT.
 #[unsafe(no_mangle)]
@@ -512,7 +530,7 @@ pub unsafe extern "C" fn squall_set_budget(
     bytes: u64,
 ) -> Code {
     guard(|| {
-        // SAFETY: as the header says.
+        // SAFETY: by the contract of the header.
         let name = unsafe { memory::required("interface_name", interface_name) }?;
         let budget = Some(bytes).filter(|bytes| *bytes != SQUALL_NO_LIMIT);
         interface(session, name)?.set_budget(budget);
@@ -520,7 +538,8 @@ pub unsafe extern "C" fn squall_set_budget(
     })
 }
 
-/// Sets what the paths of an interface are used for, given by name or by local address, as one of squall_role. The peer follows.
+/// Sets the role of the paths of an interface, given by name or by local address, as one of
+/// squall_role. The peer follows.
 ///
 /// Errors: SQUALL_ERROR_INTERFACE, SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT.
 #[unsafe(no_mangle)]
@@ -530,7 +549,7 @@ pub unsafe extern "C" fn squall_set_role(
     role: u32,
 ) -> Code {
     guard(|| {
-        // SAFETY: as the header says.
+        // SAFETY: by the contract of the header.
         let name = unsafe { memory::required("interface_name", interface_name) }?;
         let role = convert::role(role)?;
         interface(session, name)?.set_role(role);
@@ -538,8 +557,9 @@ pub unsafe extern "C" fn squall_set_role(
     })
 }
 
-/// Sets how many bits of UDP payload per second each side may send on each path of an interface, given by name or by local
-/// address; SQUALL_NO_LIMIT lifts it. burst is how many bytes may leave at once; 0: what leaves in 100 ms, at least 15000.
+/// Limits the bits of UDP payload per second that each side may send on each path of an interface,
+/// given by name or by local address; SQUALL_NO_LIMIT lifts the limit. burst is the number of bytes
+/// that may leave at once; 0: 100 ms at that rate, at least 15000.
 ///
 /// Errors: SQUALL_ERROR_INTERFACE, SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT.
 #[unsafe(no_mangle)]
@@ -550,7 +570,7 @@ pub unsafe extern "C" fn squall_set_rate_limit(
     burst: u64,
 ) -> Code {
     guard(|| {
-        // SAFETY: as the header says.
+        // SAFETY: by the contract of the header.
         let name = unsafe { memory::required("interface_name", interface_name) }?;
         let limit = Some(bits_per_second).filter(|rate| *rate != SQUALL_NO_LIMIT).map(|rate| {
             let limit = RateLimit::new(rate);
@@ -561,9 +581,10 @@ pub unsafe extern "C" fn squall_set_rate_limit(
     })
 }
 
-/// Makes a reading the latest of the radio of an interface, given by name or by local address. It is evaluated every 100 ms, and
-/// holds until the next. NULL removes the radio, which has no effect after five seconds. reading->size has to be set, and
-/// levels that the radio does not report are NaN.
+/// Sets the latest reading of the radio of an interface, given by name or by local address. It is
+/// evaluated every 100 ms, and is valid until the next. NULL removes the radio, whose effect ends
+/// after five seconds. reading->size must be set, and levels that the radio does not report are
+/// NaN.
 ///
 /// Errors: SQUALL_ERROR_INTERFACE, SQUALL_ERROR_FULL beyond 64 interfaces, SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING,
 /// SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT, SQUALL_ERROR_SIZE.
@@ -574,7 +595,7 @@ pub unsafe extern "C" fn squall_set_signal(
     reading: *const types::Reading,
 ) -> Code {
     guard(|| {
-        // SAFETY: as the header says.
+        // SAFETY: by the contract of the header.
         let (name, levels) =
             unsafe { (memory::required("interface_name", interface_name)?, memory::read_optional(reading)?) };
         let open = handle::session(session)?;
@@ -583,33 +604,34 @@ pub unsafe extern "C" fn squall_set_signal(
     })
 }
 
-/// Waits until every block has ended, at most timeout_us microseconds, then closes the session with code 0. Events can still be
-/// taken, and the session is still to be freed.
+/// Waits until every block has ended, at most timeout_us microseconds, then closes the session with
+/// code 0. Events can still be taken, and the session must still be freed.
 ///
-/// Errors: SQUALL_ERROR_TIMEOUT if blocks were open when the time was up, SQUALL_ERROR_CLOSED if the session ended before its
-/// blocks, SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING.
+/// Errors: SQUALL_ERROR_TIMEOUT if blocks were still open after the timeout, SQUALL_ERROR_CLOSED if
+/// the session ended before its blocks, SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING.
 #[unsafe(no_mangle)]
 pub extern "C" fn squall_finish(session: types::Session, timeout_us: u64) -> Code {
     guard(|| handle::session(session)?.session.finish(Duration::from_micros(timeout_us)).map(|()| Code::Ok))
 }
 
-/// Closes the session at once; blocks on their way end with it. The peer receives the code and the reason, which may be NULL;
-/// code 0 is a normal end. SQUALL_EVENT_CLOSED follows, and the session is still to be freed. The close leaves in the
-/// background: a program that ends at once calls squall_finish instead, which waits until it is sent.
+/// Closes the session at once; blocks in flight end with it. The peer receives the code and the
+/// reason, which may be NULL; code 0 is a normal end. SQUALL_EVENT_CLOSED follows, and the session
+/// must still be freed. The close is sent in the background: a program that exits at once calls
+/// squall_finish instead, which waits until it is sent.
 ///
 /// Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_ARGUMENT.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn squall_close(session: types::Session, code: u32, reason: *const c_char) -> Code {
     guard(|| {
-        // SAFETY: as the header says.
+        // SAFETY: by the contract of the header.
         let reason = unsafe { memory::text("reason", reason) }?;
         handle::session(session)?.session.close(code, reason.unwrap_or_default());
         Ok(Code::Ok)
     })
 }
 
-/// Frees the session, which is closed with code 0 if it is not yet, and drops events that were not taken. Events that were taken
-/// stay until squall_event_free. A thread in squall_next returns.
+/// Frees the session, closes it with code 0 if it is open, and drops events that were not taken.
+/// Events that were taken remain until squall_event_free. A thread in squall_next returns.
 ///
 /// Errors: SQUALL_ERROR_HANDLE.
 #[unsafe(no_mangle)]

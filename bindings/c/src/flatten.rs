@@ -1,4 +1,4 @@
-//! Events as the struct of the header.
+//! Conversion of events to the struct of the header.
 
 use std::{
     ffi::CString,
@@ -14,14 +14,14 @@ use crate::{
     types::{self, Cause, EventKind},
 };
 
-/// What the pointers of an event point into.
+/// Memory that the pointers of an event refer to.
 pub(crate) struct Owner {
     data: Bytes,
     text: CString,
     missing: Vec<types::Range>,
 }
 
-/// The struct for an event. Its `owner` is a leaked [`Owner`].
+/// Returns the struct for an event. Its `owner` is a leaked [`Owner`].
 pub(crate) fn flatten(event: Event) -> types::Event {
     let missing = event.missing.iter().map(|range| types::Range { start: range.start, end: range.end });
     let owner = Box::new(Owner { data: event.data, text: one_line(&event.text), missing: missing.collect() });
@@ -29,7 +29,7 @@ pub(crate) fn flatten(event: Event) -> types::Event {
         kind: event.kind as u32,
         path: event.path.map_or(0, |path| path.0.into()),
         block: event.block.map_or(0, |block| block.0),
-        // These point to memory of their own, which does not move with the box.
+        // These pointers refer to separate allocations, which do not move with the box.
         data: if owner.data.is_empty() { ptr::null() } else { owner.data.as_ptr() },
         len: owner.data.len(),
         text: owner.text.as_ptr(),
@@ -47,7 +47,7 @@ pub(crate) fn flatten(event: Event) -> types::Event {
     }
 }
 
-/// An event without anything.
+/// Returns an event without content.
 pub(crate) fn empty() -> types::Event {
     types::Event {
         size: size_of::<types::Event>(),
@@ -71,12 +71,12 @@ pub(crate) fn empty() -> types::Event {
     }
 }
 
-/// A duration in microseconds.
+/// Converts a duration to microseconds.
 pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The time until a deadline; negative after it.
+/// Returns the time until a deadline; negative after it.
 fn remaining(deadline: Instant) -> i64 {
     let now = Instant::now();
     let signed = |duration| i64::try_from(micros(duration)).unwrap_or(i64::MAX);

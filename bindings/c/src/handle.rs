@@ -9,7 +9,7 @@ use crate::{endpoint::Endpoint, radio::Radios};
 static ENDPOINTS: Table<Endpoint> = Table::new();
 static SESSIONS: Table<Open> = Table::new();
 
-/// A session of C.
+/// A session of C with its radios.
 pub(crate) struct Open {
     pub(crate) session: Session,
     pub(crate) radios: Radios,

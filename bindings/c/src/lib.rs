@@ -1,8 +1,9 @@
-//! The C binding of Squall: `include/squall.h` as functions.
+//! C binding of Squall: the functions of `include/squall.h`.
 //!
-//! C holds numbers (`handle`) for endpoints (`endpoint`) and for sessions, which `squall-bindings` has with their events and
-//! the runtime. Here is what is special to C: structs that grow (`types`, `convert`), memory of the caller (`memory`), codes and the line
-//! of the last failure (`error`). Only `memory` and `exports` use memory of the caller.
+//! C holds numbers (`handle`) for endpoints (`endpoint`) and for sessions, which `squall-bindings`
+//! provides with their events and the runtime. This crate has the parts specific to C: structs that
+//! grow (`types`, `convert`), memory of the caller (`memory`), codes and the message of the last
+//! failure (`error`). Only `memory` and `exports` access memory of the caller.
 
 #![cfg(unix)]
 

@@ -1,8 +1,8 @@
-//! Memory of the caller.
+//! Access to memory of the caller.
 //!
-//! The functions here are unsafe for one reason: nothing but the contract of the header, which every caller of `exports`
-//! has agreed to, says that a pointer that is not null points to what its type says for as long as the call lasts. Whatever
-//! can be checked is checked: null, alignment, sizes, UTF-8.
+//! The functions here are unsafe for one reason: only the contract of the header, which every
+//! caller of `exports` has accepted, guarantees that a non-null pointer is valid for its type
+//! during the call. Everything that can be checked is checked: null, alignment, sizes, UTF-8.
 
 #![expect(unsafe_code, reason = "reads and writes what C points to")]
 
@@ -17,19 +17,19 @@ use squall_bindings::{Code, Failure};
 
 use crate::{flatten::Owner, types};
 
-/// A struct whose first field is its size, as the caller's release of the header has it.
+/// A struct whose first field is its size in the caller's release of the header.
 ///
 /// # Safety
-/// It is `repr(C)`, begins with `size: usize`, and every pattern of bits is a value of it: integers, floating-point numbers,
-/// raw pointers, and arrays of these.
+/// It is `repr(C)`, begins with `size: usize`, and every bit pattern is a valid value: integers,
+/// floating-point numbers, raw pointers, and arrays of these.
 pub(crate) unsafe trait Versioned: Copy {
     /// Its name in C.
     const NAME: &'static str;
-    /// The least size that it had in any release.
+    /// The smallest size in any release.
     const FIRST: usize;
 }
 
-/// Each struct with its name in C, and the last field that it had in its first release.
+/// Each struct with its name in C, and the last field of its first release.
 macro_rules! versioned {
     ($($name:ident $c:literal $last:ident,)*) => { $(
         // SAFETY: `types` has each as `repr(C)`, with `size` first, of integers, numbers and pointers.
@@ -53,10 +53,10 @@ versioned! {
     Reading "squall_reading" rssi,
 }
 
-/// Beyond this a size is not one of a later release, but was not set.
+/// A larger size does not come from a later release, but was not set.
 const MAX_SIZE: usize = 4096;
 
-/// The size that the caller set.
+/// Reads the size that the caller set.
 ///
 /// # Safety
 /// If not null and aligned, `at` points to a size.
@@ -67,7 +67,7 @@ unsafe fn size<T: Versioned>(at: *const T) -> Result<usize, Failure> {
     if !at.is_aligned() {
         return Err(Failure::argument(format!("the {} is not aligned", T::NAME)));
     }
-    // SAFETY: it is neither null nor unaligned, and the caller vouches for the rest.
+    // SAFETY: it is neither null nor unaligned, and the caller guarantees the rest.
     let size = unsafe { at.cast::<usize>().read() };
     if !(T::FIRST..=MAX_SIZE).contains(&size) {
         let line = format!("the size of {} is {size}: set it to sizeof({0})", T::NAME);
@@ -76,23 +76,23 @@ unsafe fn size<T: Versioned>(at: *const T) -> Result<usize, Failure> {
     Ok(size)
 }
 
-/// A struct of the caller's. Fields that its release did not have are 0.
+/// Reads a struct of the caller. Fields missing in its release are 0.
 ///
 /// # Safety
 /// If not null, `at` points to a size, and to that many bytes.
 pub(crate) unsafe fn read<T: Versioned>(at: *const T) -> Result<T, Failure> {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller guarantees it.
     let size = unsafe { size(at) }?;
     let known = size.min(size_of::<T>());
-    // SAFETY: `known` is at most `size`, and the caller vouches for that many bytes.
+    // SAFETY: `known` is at most `size`, and the caller guarantees that many bytes.
     let later = unsafe { slice::from_raw_parts(at.cast::<u8>().add(known), size - known) };
     if later.iter().any(|byte| *byte != 0) {
         let line = format!("the {} uses fields that this release of the library does not have", T::NAME);
         return Err(Failure::new(Code::ErrorSize, line));
     }
     let mut value = MaybeUninit::<T>::zeroed();
-    // SAFETY: `known` bytes can be read, as above, and written, as it is at most the size of `value`, which is a variable of
-    // this function. Every pattern of bits is a value.
+    // SAFETY: `known` bytes can be read, as above, and written, because it is at most the size of
+    // `value`, a local variable. Every bit pattern is a valid value.
     unsafe {
         ptr::copy_nonoverlapping(at.cast::<u8>(), value.as_mut_ptr().cast(), known);
         Ok(value.assume_init())
@@ -104,11 +104,11 @@ pub(crate) unsafe fn read<T: Versioned>(at: *const T) -> Result<T, Failure> {
 /// # Safety
 /// As [`read`].
 pub(crate) unsafe fn read_optional<T: Versioned>(at: *const T) -> Result<Option<T>, Failure> {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller guarantees it.
     if at.is_null() { Ok(None) } else { unsafe { read(at) }.map(Some) }
 }
 
-/// A place of the caller's for one or several structs of one size.
+/// Memory of the caller for one or several structs of one size.
 pub(crate) struct Place<'a, T> {
     at: *mut T,
     size: usize,
@@ -116,34 +116,37 @@ pub(crate) struct Place<'a, T> {
     call: PhantomData<&'a mut T>,
 }
 
-/// A place for a struct, checked before the work is done whose result is to fill it.
+/// Checks the memory for a struct before the work that produces its content.
 ///
 /// # Safety
-/// If not null, `at` points to a size, and to that many bytes, which are used by nothing else while the place exists.
+/// If not null, `at` points to a size, and to that many bytes, which have no other users during
+/// `'a`.
 pub(crate) unsafe fn place<'a, T: Versioned>(at: *mut T) -> Result<Place<'a, T>, Failure> {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller guarantees it.
     unsafe { places(at, 1) }
 }
 
-/// A place for `room` structs, of which the first has its size set.
+/// Checks the memory for `room` structs, the first of which has its size set.
 ///
 /// # Safety
 /// As [`place`], for `room` times as many bytes.
 pub(crate) unsafe fn places<'a, T: Versioned>(at: *mut T, room: usize) -> Result<Place<'a, T>, Failure> {
-    // SAFETY: without room there is nothing to read, and else the caller vouches for it.
+    // SAFETY: without room nothing is read; otherwise the caller guarantees it.
     let size = if room == 0 { 0 } else { unsafe { size(at.cast_const()) }? };
     Ok(Place { at, size, room, call: PhantomData })
 }
 
 impl<T: Versioned> Place<'_, T> {
-    /// Writes the struct at an index; nothing beyond the room. Fields that this release does not have become 0.
+    /// Writes the struct at an index, unless it is beyond the room. Fields missing in this release
+    /// become 0.
     pub(crate) fn write(&mut self, index: usize, value: &T) {
         if index >= self.room {
             return;
         }
         let known = self.size.min(size_of::<T>());
-        // SAFETY: [`places`] was promised `room` times `size` bytes at `at`, and `index` is below `room`. `value` is another
-        // variable, of at least `known` bytes. Each struct begins with its size.
+        // SAFETY: the caller of [`places`] guaranteed `room` times `size` bytes at `at`, and
+        // `index` is below `room`. `value` is another variable, of at least `known` bytes. Each
+        // struct begins with its size.
         unsafe {
             let at = self.at.cast::<u8>().add(index * self.size);
             ptr::copy_nonoverlapping(ptr::from_ref(value).cast::<u8>(), at, known);
@@ -153,35 +156,35 @@ impl<T: Versioned> Place<'_, T> {
     }
 }
 
-/// Text of the caller's; `None` for a null pointer.
+/// Reads a text of the caller; `None` for a null pointer.
 ///
 /// # Safety
-/// If not null, `at` points to text that ends with a zero, and that nothing changes during `'a`.
+/// If not null, `at` points to zero-terminated text that does not change during `'a`.
 pub(crate) unsafe fn text<'a>(what: &str, at: *const c_char) -> Result<Option<&'a str>, Failure> {
     if at.is_null() {
         return Ok(None);
     }
-    // SAFETY: it is not null, and the caller vouches for the rest.
+    // SAFETY: it is not null, and the caller guarantees the rest.
     let text = unsafe { CStr::from_ptr(at) }.to_str();
     text.map(Some).map_err(|_| Failure::argument(format!("{what} is not UTF-8")))
 }
 
-/// Text that has to be there.
+/// Reads a required text.
 ///
 /// # Safety
 /// As [`text`].
 pub(crate) unsafe fn required<'a>(what: &str, at: *const c_char) -> Result<&'a str, Failure> {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller guarantees it.
     unsafe { text(what, at) }?.ok_or_else(|| Failure::argument(format!("{what} is NULL")))
 }
 
-/// Elements of a list at most: no list of addresses or interfaces is longer.
+/// Maximum length of a list, which no list of addresses or interfaces exceeds.
 const MAX_COUNT: usize = 1024;
 
-/// A list of the caller's.
+/// Reads a list of the caller.
 ///
 /// # Safety
-/// If neither is 0, `at` points to `count` elements that nothing changes during `'a`.
+/// If neither is 0, `at` points to `count` elements that do not change during `'a`.
 pub(crate) unsafe fn list<'a, T>(what: &str, at: *const T, count: usize) -> Result<&'a [T], Failure> {
     if count == 0 {
         return Ok(&[]);
@@ -190,11 +193,11 @@ pub(crate) unsafe fn list<'a, T>(what: &str, at: *const T, count: usize) -> Resu
         let line = format!("{what}: {count} elements at {at:?}; there can be {MAX_COUNT}, and not at NULL");
         return Err(Failure::argument(line));
     }
-    // SAFETY: it is neither null nor unaligned, the size does not overflow, and the caller vouches for the rest.
+    // SAFETY: it is neither null nor unaligned, the size does not overflow, and the caller guarantees the rest.
     Ok(unsafe { slice::from_raw_parts(at, count) })
 }
 
-/// A list of texts, none of which is null.
+/// Reads a list of texts, none of which is null.
 ///
 /// # Safety
 /// As [`list`] and, for each element, [`text`].
@@ -203,16 +206,16 @@ pub(crate) unsafe fn texts<'a>(
     at: *const *const c_char,
     count: usize,
 ) -> Result<Vec<&'a str>, Failure> {
-    // SAFETY: the caller vouches for it.
+    // SAFETY: the caller guarantees it.
     let all = unsafe { list(what, at, count) }?;
-    // SAFETY: the caller vouches for each.
+    // SAFETY: the caller guarantees each.
     all.iter().map(|at| unsafe { required(what, *at) }).collect()
 }
 
-/// Bytes of the caller's.
+/// Reads bytes of the caller.
 ///
 /// # Safety
-/// If not null, `at` points to `len` bytes that nothing changes during `'a`.
+/// If not null, `at` points to `len` bytes that do not change during `'a`.
 pub(crate) unsafe fn bytes<'a>(at: *const u8, len: usize) -> Result<&'a [u8], Failure> {
     if len == 0 {
         return Ok(&[]);
@@ -223,14 +226,15 @@ pub(crate) unsafe fn bytes<'a>(at: *const u8, len: usize) -> Result<&'a [u8], Fa
     if isize::try_from(len).is_err() {
         return Err(Failure::argument(format!("no object has {len} bytes")));
     }
-    // SAFETY: it is not null, bytes need no alignment, `len` is a possible size, and the caller vouches for the rest.
+    // SAFETY: it is not null, bytes need no alignment, `len` is a possible size, and the caller
+    // guarantees the rest.
     Ok(unsafe { slice::from_raw_parts(at, len) })
 }
 
-/// Writes text to the caller's buffer, with a zero at its end.
+/// Writes a zero-terminated text to the caller's buffer.
 ///
 /// # Safety
-/// If not null, `to` points to `room` bytes that nothing else uses during the call.
+/// If not null, `to` points to `room` bytes that have no other users during the call.
 pub(crate) unsafe fn put_text(to: *mut c_char, room: usize, text: &str) -> Result<(), Failure> {
     if to.is_null() {
         return Err(Failure::argument("the buffer is NULL"));
@@ -239,7 +243,8 @@ pub(crate) unsafe fn put_text(to: *mut c_char, room: usize, text: &str) -> Resul
         let line = format!("the buffer has {room} bytes, and the text needs {}", text.len() + 1);
         return Err(Failure::new(Code::ErrorSize, line));
     }
-    // SAFETY: the caller vouches for `room` bytes, and the text has fewer. It is not the caller's memory.
+    // SAFETY: the caller guarantees `room` bytes, and the text has fewer. The text is not in the
+    // caller's memory.
     unsafe {
         ptr::copy_nonoverlapping(text.as_ptr().cast(), to, text.len());
         to.add(text.len()).write(0);
@@ -247,10 +252,10 @@ pub(crate) unsafe fn put_text(to: *mut c_char, room: usize, text: &str) -> Resul
     Ok(())
 }
 
-/// A variable of the caller's for a result, checked before the work is done.
+/// Checks a variable of the caller for a result, before the work is done.
 ///
 /// # Safety
-/// If not null and aligned, `to` points to a variable that can be written and that nothing else uses during `'a`.
+/// If not null and aligned, `to` points to a writable variable that has no other users during `'a`.
 pub(crate) unsafe fn variable<'a, T: Copy>(
     what: &str,
     to: *mut T,
@@ -258,22 +263,25 @@ pub(crate) unsafe fn variable<'a, T: Copy>(
     if to.is_null() || !to.is_aligned() {
         return Err(Failure::argument(format!("{what} is {to:?}: it has to point to a variable")));
     }
-    // SAFETY: it is neither null nor unaligned, it may hold anything, and the caller vouches for the rest.
+    // SAFETY: it is neither null nor unaligned, may be uninitialised, and the caller guarantees the
+    // rest.
     Ok(unsafe { &mut *to.cast::<MaybeUninit<T>>() })
 }
 
-/// Releases what an event points into, if anything.
+/// Releases the memory of an event, if any.
 ///
 /// # Safety
-/// `owner` is null, or the `owner` of an event of [`flatten`](crate::flatten::flatten) that was not released before.
+/// `owner` is null, or the `owner` of an event of [`flatten`](crate::flatten::flatten) that was not
+/// released before.
 pub(crate) unsafe fn release(owner: *mut c_void) {
     if !owner.is_null() {
-        // SAFETY: the caller vouches that it is one of `Box::into_raw`, and that there is no other.
+        // SAFETY: the caller guarantees that it comes from `Box::into_raw`, and that there is no
+        // other copy.
         drop(unsafe { Box::from_raw(owner.cast::<Owner>()) });
     }
 }
 
-/// Copies text to a field, cut to its length, with a zero at its end.
+/// Copies text to a field, truncated to its length, zero-terminated.
 pub(crate) fn field<const N: usize>(text: &str) -> [c_char; N] {
     let mut field = [0; N];
     for (to, byte) in field.iter_mut().zip(text.bytes().take(N - 1)) {
@@ -286,7 +294,7 @@ pub(crate) fn field<const N: usize>(text: &str) -> [c_char; N] {
 mod tests {
     use super::*;
 
-    /// A struct that has got a field since its first release.
+    /// A struct with a field added after its first release.
     #[repr(C)]
     #[derive(Clone, Copy, Debug, PartialEq)]
     struct Grown {
@@ -306,7 +314,7 @@ mod tests {
     #[test]
     fn fields_that_the_caller_does_not_have_are_neither_read_nor_written() {
         let mut memory = [Grown { size: FIRST, first: 1, later: 2 }; 2];
-        // SAFETY: all of it is memory of this function, and more than is used.
+        // SAFETY: all of it is local memory, and larger than needed.
         unsafe {
             assert_eq!(read(&raw const memory[0]), Ok(Grown { size: FIRST, first: 1, later: 0 }));
             let mut place = place(&raw mut memory[0]).expect("is fine");
@@ -320,7 +328,7 @@ mod tests {
     #[test]
     fn elements_of_an_array_are_as_large_as_the_caller_says() {
         let mut memory = [FIRST as u64, 0, FIRST as u64, 0, 7];
-        // SAFETY: there are two structs of the first release, and a number behind them.
+        // SAFETY: there are two structs of the first release, followed by a number.
         unsafe {
             let mut places = places(memory.as_mut_ptr().cast::<Grown>(), 2).expect("is fine");
             for index in 0..3 {
@@ -334,7 +342,7 @@ mod tests {
     fn sizes_that_cannot_be_are_refused() {
         for size in [0, FIRST - 8, MAX_SIZE + 1, usize::MAX] {
             let grown = Grown { size, first: 0, later: 0 };
-            // SAFETY: nothing but the size is read, as it cannot be.
+            // SAFETY: only the size is read, because it is invalid.
             let refused = unsafe { read(&raw const grown) }.expect_err("cannot be");
             assert_eq!(refused.code, Code::ErrorSize);
         }

@@ -9,15 +9,16 @@ use std::{
 use squall::signal::{Publisher, Reading, Span, Time, board};
 use squall_bindings::{Code, Failure, Session};
 
-/// Interfaces with readings at most, in the life of a session.
+/// Maximum number of interfaces with readings, in the lifetime of a session.
 const MAX_RADIOS: usize = 64;
 
-/// The radios of a session, each by the name or address of its interface.
+/// Radios of a session by the name or address of their interface.
 #[derive(Debug, Default)]
 pub(crate) struct Radios(Mutex<HashMap<String, Publisher>>);
 
 impl Radios {
-    /// Makes a reading of `age` the latest of an interface's radio; `None` removes the radio.
+    /// Publishes a reading of `age` as the latest of an interface's radio; `None` removes the
+    /// radio.
     pub(crate) fn set(
         &self,
         session: &Session,
@@ -53,7 +54,7 @@ impl Radios {
     }
 }
 
-/// The time since an hour before the first reading: readings from before are possible.
+/// Returns the time since an hour before the first reading, which leaves room for older readings.
 fn now() -> Time {
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
     Time::EPOCH + (ORIGIN.get_or_init(Instant::now).elapsed() + Duration::from_secs(3600)).into()

@@ -1,4 +1,4 @@
-//! The types of the header.
+//! Types of the header.
 //!
 //! Structs begin with `size`, so that later releases can append fields. For C, all zero is the default of every option.
 
@@ -6,58 +6,59 @@ use std::ffi::{c_char, c_void};
 
 pub use squall_bindings::{Cause, Code, EventKind};
 
-/// Bytes that hold any address with its port as text, the final zero included.
+/// Size in bytes for any address with its port as text, including the final zero.
 pub const SQUALL_ADDRESS_SIZE: usize = 72;
 
-/// Bytes that hold a fingerprint as text, the final zero included.
+/// Size in bytes for a fingerprint as text, including the final zero.
 pub const SQUALL_FINGERPRINT_SIZE: usize = 65;
 
-/// Bytes that hold the name of an interface, the final zero included. Longer names are cut.
+/// Size in bytes for the name of an interface, including the final zero. Longer names are
+/// truncated.
 pub const SQUALL_INTERFACE_SIZE: usize = 32;
 
-/// Most paths that a session can have.
+/// Maximum number of paths of a session.
 pub const SQUALL_MAX_PATHS: usize = 8;
 
 /// As a time: wait without end. As a number of bytes or a time left: no limit.
 pub const SQUALL_NO_LIMIT: u64 = u64::MAX;
 
-/// Number of an endpoint that listens; always above 0. It is not used again after squall_endpoint_free.
+/// Number of a listening endpoint; always above 0. It is not reused after squall_endpoint_free.
 pub type Endpoint = i64;
 
-/// Number of a session; always above 0. It is not used again after squall_session_free.
+/// Number of a session; always above 0. It is not reused after squall_session_free.
 pub type Session = i64;
 
-/// What a block of a video needs, for schedulers that choose between blocks. Default: nothing.
+/// Dependencies of a block of a video, for schedulers that select among blocks. Default: none.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depends {
-    /// Nothing.
+    /// None.
     Nothing = 0,
-    /// Nothing, and it starts a group of pictures on its channel.
+    /// None, and it starts a group of pictures on its channel.
     Key = 1,
-    /// The key or reference before it on its channel; those that follow need it.
+    /// The key or reference before it on its channel; later blocks need it.
     Reference = 2,
-    /// The same one, and nothing needs it.
+    /// The key or reference before it on its channel; no block needs it.
     Disposable = 3,
     /// The one or two blocks in depends_on.
     On = 4,
 }
 
-/// Whether a block is to take the paths that hint_path names. Default: no hint.
+/// Use of the paths in hint_path by a block. Default: no hint.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hint {
     /// No hint.
     None = 0,
-    /// These, while one of them is usable.
+    /// Prefer these paths, while one of them is usable.
     Prefer = 1,
-    /// Others, while one of those is usable.
+    /// Prefer other paths, while one of those is usable.
     Avoid = 2,
-    /// These or none: if there are none, the block ends.
+    /// Only these paths: if there are none, the block ends.
     Only = 3,
 }
 
-/// What the paths of an interface are used for. Default: primary.
+/// Role of the paths of an interface. Default: primary.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -69,21 +70,21 @@ pub enum Role {
     Repair = 2,
 }
 
-/// Whether a path is used.
+/// State of a path.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathState {
-    /// It is.
+    /// In use.
     Active = 0,
-    /// It is silent, and only probed.
+    /// Silent, and only probed.
     Suspect = 1,
-    /// A radio alert disabled it.
+    /// Disabled by a radio alert.
     Deactivated = 2,
-    /// It was opened here, and the peer has not answered on it yet.
+    /// Opened by this side, and not answered by the peer yet.
     Opening = 3,
 }
 
-/// What limits the capacity.
+/// Cause that limits the capacity.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
@@ -101,7 +102,8 @@ pub enum Limit {
     Receiver = 5,
 }
 
-/// A local and a remote address, each with a port: "192.0.2.1:0", "198.51.100.7:4433". Local port 0 takes any.
+/// A local and a remote address, each with a port: "192.0.2.1:0", "198.51.100.7:4433". Local port 0
+/// uses any.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Pair {
@@ -111,14 +113,14 @@ pub struct Pair {
     pub remote: *const c_char,
 }
 
-/// Over what a session runs. All zero: every interface with a route to the server, also those that appear later. Otherwise
-/// exactly one of the three lists.
+/// Interfaces of a session. All zero: every interface with a route to the server, including those
+/// that appear later. Otherwise exactly one of the three lists.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Interfaces {
     /// sizeof(squall_interfaces).
     pub size: usize,
-    /// Names of interfaces, used whenever they are there: "wlan0".
+    /// Names of interfaces, used whenever they are available: "wlan0".
     pub names: *const *const c_char,
     /// Number of names.
     pub name_count: usize,
@@ -132,7 +134,7 @@ pub struct Interfaces {
     pub pair_count: usize,
 }
 
-/// How sessions behave. 0 and NULL mean the default.
+/// Settings of sessions. 0 and NULL mean the default.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Config {
@@ -142,28 +144,29 @@ pub struct Config {
     pub scheduler: *const c_char,
     /// Congestion control by name: "steady", "cubic", "bbr3". Default: "steady".
     pub congestion: *const c_char,
-    /// Longest handshake in microseconds. Default: 10 s.
+    /// Timeout of the handshake in microseconds. Default: 10 s.
     pub connect_timeout_us: u64,
-    /// A session that receives nothing for this long is over, in microseconds. Default: 30 s.
+    /// Time without received packets after which a session ends, in microseconds. Default: 30 s.
     pub idle_timeout_us: u64,
-    /// Largest block in bytes, sent or received. Default, and most: 16 MiB.
+    /// Maximum size of a block in bytes, sent or received. Default and maximum: 16 MiB.
     pub max_block: u64,
-    /// Bytes that were sent and are not known to have arrived. Default: 64 MiB.
+    /// Maximum of bytes sent and not known to have arrived. Default: 64 MiB.
     pub max_queued_bytes: u64,
-    /// Bytes of blocks that arrive and were not taken; the sender waits beyond. Default: 64 MiB.
+    /// Maximum of bytes in arriving blocks that were not taken; beyond it the sender waits.
+    /// Default: 64 MiB.
     pub max_received_bytes: u64,
-    /// Blocks open at a time, in each direction. Default: 65,536; most: 1,048,576.
+    /// Maximum of open blocks, in each direction. Default: 65,536; maximum: 1,048,576.
     pub max_open_blocks: u64,
-    /// Paths of a session. Default, and most: 8.
+    /// Maximum of paths of a session. Default and maximum: 8.
     pub max_paths: u64,
-    /// Sessions of an endpoint that listens. Default: 4,096.
+    /// Maximum of sessions of a listening endpoint. Default: 4,096.
     pub max_sessions: u64,
-    /// Handshakes in progress of an endpoint that listens. Default: 1,024.
+    /// Maximum of handshakes in progress at a listening endpoint. Default: 1,024.
     pub max_handshakes: u64,
 }
 
-/// A server to connect to. The certificate of the server is trusted if an authority of the operating system signed it, unless
-/// fingerprint, authorities_file or insecure says otherwise; at most one of these.
+/// A server to connect to. Its certificate is trusted if an authority of the operating system
+/// signed it, unless fingerprint, authorities_file or insecure is set; at most one of these.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ConnectOptions {
@@ -171,13 +174,14 @@ pub struct ConnectOptions {
     pub size: usize,
     /// "host:port"; the host is a name, an IPv4 address, or an IPv6 address in brackets. Required.
     pub host: *const c_char,
-    /// Name that the certificate must bear. Default: the host.
+    /// Name that the certificate must have. Default: the host.
     pub server_name: *const c_char,
-    /// Addresses with ports to try instead of those that the host resolves to, the preferred first.
+    /// Addresses with ports to try instead of those to which the host resolves, the preferred
+    /// first.
     pub addresses: *const *const c_char,
     /// Number of addresses.
     pub address_count: usize,
-    /// Over what to connect. NULL: every interface.
+    /// Interfaces to connect over. NULL: every interface.
     pub interfaces: *const Interfaces,
     /// SHA-256 of the certificate of the server, as squall_endpoint_fingerprint writes it.
     pub fingerprint: *const c_char,
@@ -185,17 +189,19 @@ pub struct ConnectOptions {
     pub authorities_file: *const c_char,
     /// Settings. NULL: the defaults.
     pub config: *const Config,
-    /// Not 0: trust any server. The session is encrypted, but open to a man in the middle. For tests.
+    /// Not 0: trust any server. The session is encrypted, but vulnerable to a man in the middle.
+    /// For tests.
     pub insecure: u64,
 }
 
-/// Where to listen, and with which certificate.
+/// Addresses and certificate of a listening endpoint.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ListenOptions {
     /// sizeof(squall_listen_options).
     pub size: usize,
-    /// Addresses with ports. "[::]:4433" takes IPv4 too; port 0 takes a free port, see squall_endpoint_address. Required.
+    /// Addresses with ports. "[::]:4433" accepts IPv4 too; port 0 uses a free port, see
+    /// squall_endpoint_address. Required.
     pub addresses: *const *const c_char,
     /// Number of addresses.
     pub address_count: usize,
@@ -203,8 +209,9 @@ pub struct ListenOptions {
     pub certificate_file: *const c_char,
     /// PEM file with the key.
     pub key_file: *const c_char,
-    /// Host name for a self-signed certificate. It is written to certificate_file if that is missing, read from there if it is
-    /// not, and lasts as long as the endpoint if certificate_file is NULL.
+    /// Host name for a self-signed certificate. It is written to certificate_file if that file is
+    /// missing, and read from there otherwise; if certificate_file is NULL, it is used only by this
+    /// endpoint.
     pub self_signed_name: *const c_char,
     /// Settings. NULL: the defaults.
     pub config: *const Config,
@@ -223,9 +230,9 @@ pub struct Block {
     /// Microseconds from now after which the block is worthless, at most a year; both ends then cancel it. 0 and
     /// SQUALL_NO_LIMIT: none.
     pub deadline_us: u64,
-    /// Blocks that the block is useless without, for SQUALL_DEPENDS_ON.
+    /// Blocks without which the block is useless, for SQUALL_DEPENDS_ON.
     pub depends_on: [u64; 2],
-    /// How many of these there are, 1 or 2.
+    /// Number of these blocks, 1 or 2.
     pub depends_count: u32,
     /// One of squall_depends.
     pub depends: u32,
@@ -233,23 +240,27 @@ pub struct Block {
     pub priority: u32,
     /// 0 to 1023.
     pub channel: u32,
-    /// What is lost if only this block is missing, relative to other blocks, 1 to 65535. 0: 4 to the power of (7 - priority).
+    /// Loss if only this block is missing, relative to other blocks, 1 to 65535. 0: 4 to the power
+    /// of (7 - priority).
     pub value: u32,
     /// Not 0: lost bytes are not sent again.
     pub unreliable: u32,
-    /// Not 0: delivered after the ordered block before it on the same channel.
+    /// Not 0: delivered after the previous ordered block on the same channel.
     pub ordered: u32,
     /// Not 0: the outcome of the block becomes an event.
     pub report_outcome: u32,
     /// One of squall_hint.
     pub hint: u32,
-    /// Paths, by the name or the local address of their interface, or "#2" for the path of that number. NULL without a hint.
+    /// Paths, by the name or the local address of their interface, or "#2" for the path with that
+    /// number. NULL without a hint.
     pub hint_path: *const c_char,
-    /// Not 0: if the block ends incomplete, by its deadline or by losses, the peer gets what arrived of it.
+    /// Not 0: if the block ends incomplete, by its deadline or by losses, the peer gets the part
+    /// that arrived.
     pub partial: u32,
 }
 
-/// Bytes of a block: from start to before end. An end of 16777216 beyond the data: the length never became known.
+/// Bytes of a block: from start to before end. An end of 16777216 beyond the data: the length was
+/// never received.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Range {
@@ -259,7 +270,7 @@ pub struct Range {
     pub end: u32,
 }
 
-/// An event, filled in by squall_next. Fields that the kind does not name are 0; text is never NULL.
+/// An event, filled in by squall_next. Fields not listed for its kind are 0; text is never NULL.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Event {
@@ -269,13 +280,13 @@ pub struct Event {
     pub kind: u32,
     /// Path, as in squall_path.
     pub path: u32,
-    /// Block: of this side as squall_send numbered it, of the peer as the peer did.
+    /// Block: numbered by squall_send if it is of this side, otherwise by the peer.
     pub block: u64,
     /// Bytes of a block, until squall_event_free.
     pub data: *const u8,
     /// Number of bytes.
     pub len: usize,
-    /// What happened in one line, until squall_event_free.
+    /// One-line description of the event, valid until squall_event_free.
     pub text: *const c_char,
     /// Channel of a block.
     pub channel: u32,
@@ -293,15 +304,17 @@ pub struct Event {
     pub cause: u32,
     /// Always 0.
     pub reserved: u32,
-    /// What squall_event_free releases.
+    /// Memory that squall_event_free releases.
     pub owner: *mut c_void,
-    /// Ranges of a partial block that did not arrive, ascending, until squall_event_free; data has zeros there. NULL if it is whole.
+    /// Ranges of a partial block that did not arrive, ascending, valid until squall_event_free;
+    /// data has zeros there. NULL if it is complete.
     pub missing: *const Range,
     /// Number of ranges.
     pub missing_count: usize,
 }
 
-/// A path of a session and its counters since it was opened. Bytes are UDP payload, headers of QUIC included.
+/// A path of a session and its counters since it was opened. Bytes are UDP payload, including QUIC
+/// headers.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Path {
@@ -311,9 +324,9 @@ pub struct Path {
     pub id: u32,
     /// One of squall_path_state.
     pub state: u32,
-    /// 1 if its bytes cost money, as either side says.
+    /// 1 if its bytes cost money, as declared by either side.
     pub metered: u32,
-    /// What limits its capacity: one of squall_limit.
+    /// Cause that limits its capacity: one of squall_limit.
     pub limit: u32,
     /// Name of the interface, if the path was opened over a named one.
     pub interface_name: [c_char; SQUALL_INTERFACE_SIZE],
@@ -321,13 +334,13 @@ pub struct Path {
     pub local: [c_char; SQUALL_ADDRESS_SIZE],
     /// Address of the peer.
     pub remote: [c_char; SQUALL_ADDRESS_SIZE],
-    /// 1, unless a radio at either end warns: then less, above 0.
+    /// 1, or less (but above 0) while a radio at either end reports a fade.
     pub signal_factor: f64,
-    /// Quality of the radio at this end, 0 to 1; NaN if it is not read.
+    /// Quality of the radio at this end, 0 to 1; NaN if there is no reading.
     pub signal_quality: f64,
     /// Share of packets lost over the last two seconds.
     pub loss: f64,
-    /// Bytes that its budget leaves; SQUALL_NO_LIMIT without one.
+    /// Remaining bytes of its budget; SQUALL_NO_LIMIT without one.
     pub budget: u64,
     /// Smoothed round-trip time in microseconds.
     pub srtt_us: u64,
@@ -339,7 +352,7 @@ pub struct Path {
     pub one_way_delay_us: u64,
     /// Capacity now, in bits per second of blocks.
     pub capacity_now: u64,
-    /// Capacity over the next second that is reached with probability 0.9, in bits per second of blocks.
+    /// Capacity over the next second, reached with probability 0.9, in bits per second of blocks.
     pub capacity_safe: u64,
     /// Delivery rate in bits per second.
     pub delivery_rate: u64,
@@ -363,19 +376,20 @@ pub struct Path {
     pub fresh_bytes: u64,
     /// Block bytes sent again after a loss.
     pub repair_bytes: u64,
-    /// Block bytes sent as a copy of what was in flight on another path.
+    /// Block bytes sent as a copy of bytes in flight on another path.
     pub copy_bytes: u64,
     /// Bytes of parity sent.
     pub parity_bytes: u64,
     /// Block bytes received, duplicates included.
     pub data_received: u64,
-    /// Of these, bytes that were here already.
+    /// Bytes of data_received that had been received before.
     pub duplicate_bytes: u64,
     /// Times the path was suspected.
     pub suspicions: u64,
 }
 
-/// What a session can carry, for an encoder to follow. All 0 before the session is up and when it is over.
+/// Capacity of a session, for an encoder to follow. All 0 before the session is connected and after
+/// it has ended.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Capacity {
@@ -383,13 +397,13 @@ pub struct Capacity {
     pub size: usize,
     /// Bits per second of blocks now, if the application sends enough.
     pub now: u64,
-    /// Bits per second of blocks over the next second that are reached with probability 0.9.
+    /// Bits per second of blocks over the next second, reached with probability 0.9.
     pub safe: u64,
-    /// Bits per second of UDP payload: now with headers.
+    /// Bits per second of UDP payload: now, with headers.
     pub link: u64,
-    /// Bytes that are queued and not yet sent.
+    /// Bytes queued and not yet sent.
     pub waiting: u64,
-    /// Share of the last minute's forecasts that held, 0 to 1.
+    /// Share of the last minute's forecasts that were met, 0 to 1.
     pub confidence: f64,
     /// One of squall_limit.
     pub limit: u32,
@@ -405,23 +419,23 @@ pub struct Stats {
     pub size: usize,
     /// Blocks sent by the application.
     pub blocks_offered: u64,
-    /// Of these, delivered whole.
+    /// Blocks offered and delivered whole.
     pub blocks_delivered: u64,
-    /// Of these, ended by their deadline.
+    /// Blocks offered and ended by their deadline.
     pub blocks_expired: u64,
-    /// Of these, unreliable and lost in part.
+    /// Unreliable blocks offered and lost in part.
     pub blocks_lost: u64,
-    /// Of these, cancelled by the application or the scheduler.
+    /// Blocks offered and cancelled by the application or the scheduler.
     pub blocks_cancelled: u64,
-    /// Of these, not ended when the session did.
+    /// Blocks offered and still open when the session ended.
     pub blocks_closed: u64,
-    /// Of these, refused by the peer.
+    /// Blocks offered and refused by the peer.
     pub blocks_refused: u64,
-    /// Blocks of the peer's that arrived whole.
+    /// Blocks of the peer received whole.
     pub blocks_received: u64,
-    /// Of these, completed with parity.
+    /// Blocks received that were completed with parity.
     pub blocks_rebuilt: u64,
-    /// Blocks of the peer's that did not arrive.
+    /// Blocks of the peer that did not arrive.
     pub blocks_missed: u64,
     /// Bytes of blocks sent by the application.
     pub bytes_offered: u64,
@@ -429,29 +443,30 @@ pub struct Stats {
     pub bytes_delivered: u64,
     /// Bytes of blocks received whole.
     pub bytes_received: u64,
-    /// Bytes received although they were here already.
+    /// Bytes received more than once.
     pub duplicates: u64,
-    /// Bytes the peer received although it had them.
+    /// Bytes that the peer received more than once.
     pub peer_duplicates: u64,
     /// Bytes sent by the application and not known to have arrived.
     pub queued_bytes: u64,
-    /// Blocks sent by the application and not ended.
+    /// Blocks sent by the application that are still open.
     pub open_blocks: u64,
-    /// Memory that incoming blocks take, in bytes.
+    /// Memory of incoming blocks, in bytes.
     pub held_bytes: u64,
-    /// Path events that were not taken, and dropped: the latest 256 are kept beside those that wait.
+    /// Path events dropped because they were not taken; the latest 256 are kept in addition to
+    /// those in the queue.
     pub path_events_dropped: u64,
 }
 
-/// Levels of a radio. A level that it does not report is NaN.
+/// Levels of a radio. A level that is not reported is NaN.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Reading {
     /// sizeof(squall_reading).
     pub size: usize,
-    /// 0 unknown, 1 Wi-Fi, 2 GSM, 3 UMTS, 4 LTE, 5 5G beside LTE, 6 5G.
+    /// 0 unknown, 1 Wi-Fi, 2 GSM, 3 UMTS, 4 LTE, 5 5G with LTE (non-standalone), 6 5G.
     pub technology: u32,
-    /// Not 0: out of every network; the levels then count for nothing.
+    /// Not 0: the radio is in no network; the levels are then ignored.
     pub disconnected: u32,
     /// Microseconds since the radio measured.
     pub age_us: u64,

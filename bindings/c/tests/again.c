@@ -1,5 +1,5 @@
 /*
- * Twenty servers, one after the other on the same port, each with a session. Ends with 0 and prints "ok".
+ * Twenty servers, one after another on the same port, each with a session. Exits with 0 and prints "ok".
  */
 
 #define _POSIX_C_SOURCE 200809L
@@ -10,7 +10,7 @@
 #include "check.h"
 
 int main(void) {
-    /* An address of its own, where no other program takes the port in between. */
+    /* A separate address, on which no other program takes the port in between. */
     char address[SQUALL_ADDRESS_SIZE];
     snprintf(address, sizeof address, "127.1.%d.%d:0", (int)getpid() / 250 % 250, (int)getpid() % 250 + 1);
     for (int i = 0; i < 20; i++) {
@@ -26,7 +26,7 @@ int main(void) {
         CHECK(squall_connect(&connect, &client) == SQUALL_OK);
         CHECK(squall_accept(endpoint, SQUALL_NO_LIMIT, &server) == SQUALL_OK);
         if (i == 0) {
-            /* One that goes on keeps its address. */
+            /* An endpoint in use keeps its address. */
             CHECK(squall_listen(&listen, &other) == SQUALL_ERROR_LISTEN);
         }
         CHECK(squall_session_free(i % 2 ? client : server) == SQUALL_OK);

@@ -1,6 +1,6 @@
 /*
- * Uses the library as no program should, and checks the codes and lines; then each function once as it is meant to be.
- * Ends with 0 and prints "ok", or aborts at the first difference.
+ * Misuses the library, and checks the codes and messages; then uses each function once as intended. Exits
+ * with 0 and prints "ok", or aborts at the first difference.
  */
 
 #define _POSIX_C_SOURCE 200809L
@@ -14,7 +14,7 @@
 
 #include "check.h"
 
-/* The call fails with a code, and the line contains a text. */
+/* Asserts that the call fails with a code, and that the message contains a text. */
 #define FAILS(call, expected, text)                                                                                      \
     do {                                                                                                                 \
         squall_code code_ = (call);                                                                                      \
@@ -38,7 +38,7 @@ static squall_endpoint listen_at(const char *address, char *bound, char *fingerp
     return endpoint;
 }
 
-/* Waits for an event of a kind, skips others, and releases it. Returns a copy whose pointers are gone. */
+/* Waits for an event of a kind, skips others, and releases it. Returns a copy, whose pointers are invalid. */
 static squall_event wait_for(squall_session session, uint32_t kind) {
     for (;;) {
         squall_event event = {.size = sizeof event};
@@ -113,7 +113,7 @@ static void misuse_without_sessions(void) {
     FAILS(squall_connect(&connect, &session), SQUALL_ERROR_ARGUMENT, "'lo' is not an IP address");
     connect.interfaces = NULL;
 
-    /* A struct of a later release: its fields have to be 0 here. */
+    /* A struct of a later release: its additional fields must be 0 here. */
     struct {
         squall_connect_options known;
         uint64_t later;
@@ -194,7 +194,7 @@ static void misuse_of_a_session(squall_session session) {
     FAILS(squall_set_threads(3), SQUALL_ERROR_ARGUMENT, "have started");
 }
 
-/* Blocks in both directions, with every option, and the outcomes of the sender. */
+/* Sends blocks in both directions, with every option, and checks the outcomes at the sender. */
 static void exchange(squall_session client, squall_session server) {
     uint64_t first, second;
     squall_block block = {.size = sizeof block,
@@ -287,7 +287,7 @@ static void settings(squall_session client, squall_session server) {
     CHECK(strncmp(metered->local, "127.0.0.3:", 10) == 0 && metered->sent_bytes > 0 && metered->srtt_us > 0);
     CHECK(squall_set_signal(client, "127.0.0.3", NULL) == SQUALL_OK);
 
-    /* A program of an earlier release has room for less. Fields of a later release become 0. */
+    /* A struct of an earlier release is smaller. Fields of a later release become 0. */
     struct {
         squall_capacity known;
         uint64_t later;
@@ -315,7 +315,7 @@ static void settings(squall_session client, squall_session server) {
     CHECK(stats.blocks_offered == 3 && stats.blocks_delivered >= 2 && stats.blocks_received == 1);
 }
 
-/* A session that was started without waiting; and attempts that fail. */
+/* A session that was started without waiting, and attempts that fail. */
 static void connecting(squall_endpoint endpoint, const char *address, const char *fingerprint) {
     squall_connect_options options = {.size = sizeof options, .host = address, .fingerprint = fingerprint};
     squall_session client, server;
@@ -344,7 +344,7 @@ static void connecting(squall_endpoint endpoint, const char *address, const char
     options.fingerprint = other;
     FAILS(squall_connect(&options, &client), SQUALL_ERROR_TRUST, "not the pinned one");
 
-    /* A port where nothing answers, and a session that is closed before it is up. */
+    /* A port without a server, and a session that is closed before it is connected. */
     squall_config config = {.size = sizeof config, .connect_timeout_us = 200000};
     options.config = &config;
     options.host = "127.0.0.1:9";

@@ -1,6 +1,6 @@
 /*
- * A session that goes on while children of fork() end, listen, connect, and use what the parent has, which is an error there.
- * Ends with 0 and prints "ok".
+ * A session that continues while children of fork() end, listen, connect, and use objects of the parent,
+ * which is an error there. Exits with 0 and prints "ok".
  */
 
 #define _POSIX_C_SOURCE 200809L
@@ -35,7 +35,10 @@ static squall_session connects_to(const char *host) {
     return made;
 }
 
-/* Sends a block every 10 ms, until most or more have arrived or the time is over; how many did. */
+/*
+ * Sends a block every 10 ms, until most or more have arrived or the time is over; returns the number of
+ * arrived blocks.
+ */
 static int stream(int most, int ms) {
     int arrived = 0;
     for (; ms > 0 && arrived < most; ms -= 10) {
@@ -106,7 +109,7 @@ static void uses_what_the_parent_has(void) {
     FORKED(squall_endpoint_address(endpoint, 0, at, sizeof at));
     FORKED(squall_endpoint_free(endpoint));
     CHECK(squall_session_fd(client) == -1 && squall_endpoint_fd(endpoint) == -1);
-    /* Its own numbers are others, and errors as ever. */
+    /* Its own numbers are different, and invalid ones are errors as usual. */
     squall_endpoint own = listens_anywhere(at);
     CHECK(own > endpoint && own > client && own > server);
     CHECK(squall_endpoint_free(own) == SQUALL_OK && squall_endpoint_free(own) == SQUALL_ERROR_HANDLE);

@@ -1,4 +1,4 @@
-//! `include/squall.h` is what cbindgen makes of the code. After an intended change:
+//! Compares `include/squall.h` with the header that cbindgen generates. After an intended change:
 //!
 //! `SQUALL_UPDATE=1 cargo test -p squall-c --test header`
 
@@ -13,7 +13,8 @@ fn generated(folder: &Path) -> String {
     let mut header = Vec::new();
     builder.generate().expect("the header can be generated").write(&mut header);
     let header = String::from_utf8(header).expect("the header is UTF-8");
-    // cbindgen puts the name of the type before each constant: these two go without.
+    // cbindgen prefixes each constant with its type's name; the prefixes of these two types are
+    // removed.
     header.replace("SQUALL_CODE_", "SQUALL_").replace("SQUALL_EVENT_KIND_", "SQUALL_EVENT_")
 }
 
@@ -33,7 +34,7 @@ fn the_header_is_what_the_code_says() {
     );
 }
 
-/// Every function that the library exports is in the header, and says what fails, unless nothing can.
+/// Every exported function is in the header, and documents its errors, unless it cannot fail.
 #[test]
 fn every_function_documents_its_errors() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));

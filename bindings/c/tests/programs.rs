@@ -1,5 +1,6 @@
-//! The C programs of `examples/` and `tests/`, compiled with every warning as an error, and run: as they are, linked to the
-//! static library, and with the sanitizers of the C compiler.
+//! Compiles the C programs of `examples/` and `tests/` with every warning as an error, and runs
+//! them: dynamically linked, linked to the static library, and with the sanitizers of the C
+//! compiler.
 
 #![cfg(target_os = "linux")]
 
@@ -13,23 +14,25 @@ use std::{
 use serde_json::Value;
 use squall_testkit::{program::Scratch, skipped};
 
-/// What a static library needs of the system.
+/// System libraries that a static library needs.
 const SYSTEM: [&str; 6] = ["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl"];
 
 fn folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The libraries, `.so` and `.a`. Cargo builds a library that Rust cannot link for no test, so this one has it built.
+/// Returns the libraries, `.so` and `.a`. Cargo does not build a library for a test that cannot
+/// link it, so this function builds them.
 fn libraries() -> &'static [PathBuf] {
     static BUILT: OnceLock<Vec<PathBuf>> = OnceLock::new();
     BUILT.get_or_init(|| {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut build = Command::new(cargo);
-        // With the features that all crates together need, so that nothing is built twice.
+        // With the features of the whole workspace, so that nothing is built twice.
         build.args(["build", "--workspace", "--lib", "--examples", "--locked", "--message-format", "json"]);
-        // Cargo describes this package to its tests. A build script of a dependency would take that for a change, and half of
-        // the workspace would be built again, now and by the next command.
+        // Cargo passes variables about this package to its tests. A build script of a dependency
+        // would treat them as a change, and half of the workspace would be built again, now and by
+        // the next command.
         for (name, _) in std::env::vars_os() {
             if name
                 .to_str()
@@ -60,7 +63,7 @@ fn library(name: &str) -> &'static Path {
     found.unwrap_or_else(|| panic!("{name} is not among {:?}", libraries()))
 }
 
-/// How a program is compiled and run.
+/// Build variant of a program.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
     Plain,
@@ -99,7 +102,8 @@ fn compile(scratch: &Scratch, source: &str, way: Way) -> PathBuf {
     program
 }
 
-/// Whether the compiler has a sanitizer whose programs run on this machine. If not, the test is counted as skipped.
+/// Returns `true` if the compiler has a sanitizer whose programs run on this machine. If not, the
+/// test is counted as skipped.
 fn has(sanitizer: &str) -> bool {
     let scratch = Scratch::new(&format!("c-has-{sanitizer}"));
     let source = scratch.write("empty.c", b"int main(void) { return 0; }\n");
@@ -116,13 +120,13 @@ fn has(sanitizer: &str) -> bool {
 fn command(program: &Path) -> Command {
     let mut command = Command::new(program);
     let suppressions = folder().join("tests/tsan.supp");
-    // A forked child of `tests/fork.c` starts threads of its own.
+    // A forked child of `tests/fork.c` starts its own threads.
     command.env("TSAN_OPTIONS", format!("suppressions={} die_after_fork=0", suppressions.display()));
     command.env("ASAN_OPTIONS", "detect_leaks=1");
     command
 }
 
-/// Ends a program whose test has failed.
+/// A process that is killed on drop, if its test has failed.
 struct Running(Child);
 
 impl Drop for Running {
@@ -132,7 +136,7 @@ impl Drop for Running {
     }
 }
 
-/// What a program printed, if it ended with 0 and no sanitizer complained.
+/// Returns the output of a program. Asserts that it exited with 0 and without a sanitizer's report.
 fn run(mut command: Command) -> String {
     let output = command.output().expect("the program runs");
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -142,7 +146,7 @@ fn run(mut command: Command) -> String {
     printed
 }
 
-/// The receiver and the sender over two paths.
+/// Runs the receiver and the sender over two paths.
 fn examples_meet(way: Way) {
     let scratch = Scratch::new(&format!("c-examples-{way:?}"));
     let (receive, send) =
@@ -179,13 +183,13 @@ fn examples_meet(way: Way) {
     }
 }
 
-/// The programs that use the library wrongly, and from several threads.
+/// Runs the programs that misuse the library, and those with several threads.
 fn contract_holds(way: Way) {
     let scratch = Scratch::new(&format!("c-contract-{way:?}"));
     for source in ["tests/api.c", "tests/threads.c", "tests/fork.c", "tests/again.c"] {
         let mut command = command(&compile(&scratch, source, way));
         if source == "tests/fork.c" {
-            // To a child, all that only the threads of its parent refer to is a leak.
+            // For a child, memory that only threads of its parent refer to is a leak.
             command.env("ASAN_OPTIONS", "detect_leaks=0");
         }
         assert_eq!(run(command), "ok\n", "{source}");
@@ -255,7 +259,7 @@ fn the_examples_of_the_page_compile() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The header is one of C++ too.
+/// The header is valid C++ too.
 #[test]
 fn the_header_compiles_as_cpp() {
     let scratch = Scratch::new("c-cpp");

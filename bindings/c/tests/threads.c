@@ -25,7 +25,7 @@ static void *send_blocks(void *argument) {
         squall_block block = {.size = sizeof block, .data = data, .len = sizeof data, .report_outcome = 1};
         CHECK(squall_send(client, &block, NULL) == SQUALL_OK);
     }
-    /* The line of an error is of this thread. */
+    /* The message of an error belongs to this thread. */
     CHECK(squall_send(client, NULL, NULL) == SQUALL_ERROR_ARGUMENT);
     CHECK(strstr(squall_last_error(), "squall_block is NULL") != NULL);
     return NULL;
@@ -38,7 +38,7 @@ static void *take_events(void *argument) {
         squall_event event = {.size = sizeof event};
         squall_code code = squall_next(client, SQUALL_NO_LIMIT, &event);
         if (code != SQUALL_OK) {
-            /* Freed while this waited, or before it could. */
+            /* Freed during the wait, or before it. */
             CHECK(code == SQUALL_ERROR_CLOSED || code == SQUALL_ERROR_HANDLE);
             CHECK(delivered == SENDERS * BLOCKS);
             return NULL;
@@ -93,7 +93,7 @@ int main(void) {
     for (int i = 0; i < SENDERS; i++)
         CHECK(pthread_join(senders[i], NULL) == 0);
     CHECK(pthread_join(reader, NULL) == 0);
-    /* The thread that takes events waits for one by now. */
+    /* The thread that takes events is waiting for one by now. */
     struct timespec pause = {.tv_nsec = 300000000};
     nanosleep(&pause, NULL);
     CHECK(squall_session_free(client) == SQUALL_OK);

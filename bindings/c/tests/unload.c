@@ -1,5 +1,6 @@
 /*
- * Loads the library that the argument names, and unloads it: it stays, for its threads. Ends with 0 and prints "ok".
+ * Loads the library named by the argument, and unloads it: it stays loaded, because of its threads. Exits
+ * with 0 and prints "ok".
  */
 
 #include <dlfcn.h>

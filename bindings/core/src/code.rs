@@ -1,4 +1,5 @@
-//! Numbers that callers receive. Their documentation is that of `squall.h`, which is generated from this file too.
+//! Numbers passed to callers. Their documentation is written for `squall.h`, which is generated
+//! from this file too.
 
 /// Result of a call. Errors are negative; squall_last_error explains them.
 #[repr(i32)]
@@ -6,29 +7,31 @@
 pub enum Code {
     /// Success.
     Ok = 0,
-    /// Success, but nothing came within the time.
+    /// Success, but nothing arrived before the timeout.
     Nothing = 1,
-    /// An argument is wrong: NULL where it must not be, text that is not UTF-8, a number out of range, a file that cannot be read.
+    /// An argument is invalid: NULL where it must not be, text that is not UTF-8, a number out of
+    /// range, a file that cannot be read.
     ErrorArgument = -1,
-    /// The number refers to no endpoint, or to no session: it was freed, or never was one.
+    /// The number does not refer to an endpoint or a session: it was freed, or never existed.
     ErrorHandle = -2,
     /// The size field of a struct is wrong, a buffer is too small, or a block too large.
     ErrorSize = -3,
     /// There is no room. After squall_send, SQUALL_EVENT_WRITABLE follows when there is.
     ErrorFull = -4,
-    /// The session is over.
+    /// The session has ended.
     ErrorClosed = -5,
     /// The session that squall_connect_start began is not connected yet.
     ErrorConnecting = -6,
     /// No connection: no answer, no usable interface, an unknown host, or the server refused it.
     ErrorConnect = -7,
-    /// The certificate of the server is not trusted, or not the pinned one.
+    /// The certificate of the server is not trusted, or is not the pinned one.
     ErrorTrust = -8,
     /// The endpoint cannot listen.
     ErrorListen = -9,
-    /// No path runs over this interface now; or the session was accepted, and its peer chooses the interfaces.
+    /// No path uses this interface now; or the session was accepted, and its peer selects the
+    /// interfaces.
     ErrorInterface = -10,
-    /// The time is up.
+    /// The timeout has expired.
     ErrorTimeout = -11,
     /// The system has no descriptors or threads left.
     ErrorSystem = -12,
@@ -38,21 +41,23 @@ pub enum Code {
     ErrorForked = -14,
 }
 
-/// What happened. A later release can add kinds: ignore those that you do not know.
+/// Kind of an event. A later release can add kinds: ignore unknown ones.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// None: the struct was cleared by squall_event_free.
     None = 0,
-    /// The session that squall_connect_start began is up.
+    /// The session started by squall_connect_start is connected.
     Connected = 1,
-    /// A block of the peer's arrived: block, channel, priority, data, len, missing, missing_count, elapsed_us (from its first byte
-    /// to its end), remaining_us (from now until its deadline; negative if that has passed).
+    /// A block of the peer arrived: block, channel, priority, data, len, missing, missing_count,
+    /// elapsed_us (from its first byte to its end), remaining_us (until its deadline; negative
+    /// after it).
     Received = 2,
-    /// A block of the peer's will not arrive: block, channel, priority, text.
+    /// A block of the peer will not arrive: block, channel, priority, text.
     Missed = 3,
-    /// The peer received the whole block: block, elapsed_us (from squall_send until its last byte left first), text.
-    /// This and the next four are the outcomes of blocks that were sent with report_outcome.
+    /// The peer received the whole block: block, elapsed_us (from squall_send until its last byte
+    /// left first), text. This and the next four are the outcomes of blocks that were sent with
+    /// report_outcome.
     Delivered = 4,
     /// The deadline passed, or the paths could not meet it: block, bytes (that arrived).
     Expired = 5,
@@ -76,17 +81,19 @@ pub enum EventKind {
     PathRebound = 14,
     /// A path was closed: path.
     PathDown = 15,
-    /// The capacity changed: see squall_get_capacity. Further changes count as this one until it is taken.
+    /// The capacity changed: see squall_get_capacity. Further changes are merged into this event
+    /// until it is taken.
     Capacity = 16,
-    /// The session is over, or could not be set up: cause, code (of the peer), text. The last event.
+    /// The session has ended, or could not be set up: cause, code (of the peer), text. The last
+    /// event.
     Closed = 17,
 }
 
-/// Why a session is over.
+/// Cause of the end of a session.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// Not over.
+    /// Not ended.
     None = 0,
     /// This side closed it.
     Local = 1,
@@ -100,7 +107,7 @@ pub enum Cause {
     Protocol = 5,
     /// An error of QUIC or TLS.
     Transport = 6,
-    /// It could not be set up.
+    /// The session could not be set up.
     Connect = 7,
     /// The certificate of the server is not trusted.
     Trust = 8,

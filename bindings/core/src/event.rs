@@ -1,4 +1,4 @@
-//! Events, flat: for languages without enums that carry data.
+//! Flat events, for languages without enums that carry data.
 
 use std::{
     ops::Range,
@@ -10,34 +10,35 @@ use squall::{Arrival, BlockId, CloseReason, Outcome, PathChange, PathId};
 
 use crate::{Cause, Code, EventKind, Failure, events::Happening};
 
-/// What happened in a session. [`EventKind`] says which of the fields it has; the others are as in the default.
+/// An event of a session. [`EventKind`] documents the fields of each kind; the others have their
+/// defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// What happened.
+    /// Kind of the event.
     pub kind: EventKind,
-    /// The block.
+    /// Number of the block.
     pub block: Option<BlockId>,
-    /// The path.
+    /// Id of the path.
     pub path: Option<PathId>,
     /// Channel of the block.
     pub channel: u16,
     /// Priority of the block.
     pub priority: u8,
-    /// Its bytes; zeros for those that are missing.
+    /// Bytes of the block; zeros for missing ones.
     pub data: Bytes,
     /// Ranges of a partial block that did not arrive.
     pub missing: Vec<Range<u32>>,
-    /// What happened in words.
+    /// Description of the event.
     pub text: String,
     /// Bytes of the block that arrived.
     pub bytes: u32,
-    /// How long it took.
+    /// Duration; its meaning depends on the kind.
     pub elapsed: Duration,
     /// The deadline of the block.
     pub deadline: Option<Instant>,
-    /// Why the session is over.
+    /// Cause of the end of the session.
     pub cause: Cause,
-    /// The code with which the peer closed it.
+    /// Code with which the peer closed the session.
     pub code: u64,
 }
 
@@ -60,7 +61,7 @@ impl Event {
         }
     }
 
-    /// `None` for what has no event.
+    /// Converts a happening; `None` if it has no event.
     pub(crate) fn of(happening: Happening) -> Option<Self> {
         Some(match happening {
             Happening::Connected => Self::new(EventKind::Connected),
@@ -83,7 +84,7 @@ impl Event {
                 text: format!("{:?}", missed.why),
                 ..Self::new(EventKind::Missed)
             },
-            // No channel is taken in parts.
+            // No channel is received in parts.
             Happening::Arrival(_) => return None,
             Happening::Outcome(id, outcome) => Self { block: Some(id), ..Self::end(&outcome) },
             Happening::Path(event) => Self { path: Some(event.path), ..Self::turn(&event.change)? },

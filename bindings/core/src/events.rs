@@ -1,4 +1,4 @@
-//! What happens in a session, in one bounded queue.
+//! Events of a session, in one bounded queue.
 
 use std::{
     sync::{
@@ -13,20 +13,21 @@ use tokio::sync::Notify;
 
 use crate::{Code, Ended, Failure, Queue, runtime};
 
-/// Arrivals and path events that wait in the queue at most. More stay in the session, which holds the peer back.
+/// Maximum number of arrivals and path events in the queue. More stay in the session, which applies
+/// back pressure to the peer.
 const MAX_TAKEN: usize = 256;
 
-/// Bytes of blocks in the queue beyond which no further one is taken out of the session.
+/// Bytes of blocks in the queue from which on no further one is taken out of the session.
 const MAX_BYTES: usize = 1 << 20;
 
-/// Outcomes that wait in the queue at most. Beyond that, blocks whose outcome is to be reported are refused, so that no outcome is
-/// lost.
+/// Maximum number of outcomes in the queue. Beyond it, blocks whose outcome is to be reported are
+/// refused, so that no outcome is lost.
 const MAX_OUTCOMES: usize = 16_384;
 
-/// What happened in a session.
+/// An event before its conversion.
 #[derive(Debug)]
 pub(crate) enum Happening {
-    /// The session is up; only of one that was started without waiting.
+    /// The session is connected; only for one that was started without waiting.
     Connected,
     /// A block arrived, or will not.
     Arrival(Arrival),
@@ -40,27 +41,28 @@ pub(crate) enum Happening {
     Capacity,
     /// The session could not be set up; the last event.
     Failed(ConnectError),
-    /// The session is over; the last event.
+    /// The session has ended; the last event.
     Closed(CloseReason),
 }
 
-/// The events of a session. Apart from the session, so that blocks on their way do not keep it open.
+/// Events of a session. Separate from the session, so that blocks in flight do not keep it open.
 pub(crate) struct Events {
     pub(crate) queue: Queue<Happening>,
-    /// Arrivals and path events in the queue, and the bytes of the former.
+    /// Arrivals and path events in the queue.
     taken: AtomicUsize,
+    /// Bytes of the arrivals in the queue.
     bytes: AtomicUsize,
     /// Outcomes in the queue.
     outcomes: AtomicUsize,
-    /// Blocks whose outcome is to be reported, and is not known yet.
+    /// Open blocks whose outcome is to be reported.
     open: AtomicUsize,
-    /// A block was refused for lack of room, and no event has said since that there is some.
+    /// A block was refused for lack of room, and no event has reported room since.
     full: AtomicBool,
-    /// Such an event is in the queue.
+    /// An event that reports room is in the queue.
     writable: AtomicBool,
     /// A change of the capacity is in the queue.
     capacity: AtomicBool,
-    /// One of the above has changed.
+    /// One of the above fields has changed.
     changed: Notify,
 }
 
@@ -80,21 +82,21 @@ impl Events {
         })
     }
 
-    /// The next event; waits for one. `None` when the time is up.
+    /// Waits for the next event; `None` after the timeout.
     pub(crate) fn next(&self, timeout: Duration) -> Result<Option<Happening>, Ended> {
         let event = self.queue.pop(timeout)?;
         self.taken(event.as_ref());
         Ok(event)
     }
 
-    /// The next event of those that are arrivals, or of those that are not; does not wait.
+    /// Returns the next event that is an arrival, or the next that is not; does not wait.
     pub(crate) fn take(&self, arrivals: bool) -> Result<Option<Happening>, Ended> {
         let event = self.queue.take(|event| matches!(event, Happening::Arrival(_)) == arrivals)?;
         self.taken(event.as_ref());
         Ok(event)
     }
 
-    /// An event left the queue, so there is room for another.
+    /// Called when an event left the queue, so there is room for another.
     fn taken(&self, event: Option<&Happening>) {
         match event {
             Some(Happening::Arrival(arrival)) => {
@@ -126,7 +128,8 @@ impl Events {
             self.changed.notify_one();
             return Err(Failure::new(Code::ErrorFull, "too many events wait: take them first"));
         }
-        // Before the block is sent, for the session may end at once, and its end is the last event.
+        // Counted before the block is sent, because the session may end at once, and its end is the
+        // last event.
         self.open.fetch_add(usize::from(report), SeqCst);
         let sent = session.try_send(block);
         let is_full = matches!(sent, Err(SendError::Full(_)));
@@ -163,7 +166,7 @@ impl Events {
         self.taken.load(SeqCst) < MAX_TAKEN && self.bytes.load(SeqCst) < MAX_BYTES
     }
 
-    /// Moves events from a session to the queue, until the session is over and all were moved.
+    /// Moves events from a session to the queue, until the session has ended and all were moved.
     pub(crate) async fn pump(&self, session: Session) {
         let mut capacity = session.capacity_changes();
         let (mut arrivals, mut paths, mut changes) = (true, true, true);
@@ -216,7 +219,7 @@ mod tests {
 
     use super::*;
 
-    /// A session over loopback, with the events of its accepting side.
+    /// Returns a session over loopback, with the events of its accepting side.
     fn pair() -> (Session, Session, Arc<Events>) {
         let runtime = runtime().expect("starts");
         let identity = Identity::self_signed("localhost").expect("is made");
@@ -233,7 +236,7 @@ mod tests {
         (client, server, events)
     }
 
-    /// Waits until something holds.
+    /// Waits until the condition holds.
     fn until(mut holds: impl FnMut() -> bool) {
         for _ in 0..1000 {
             if holds() {
@@ -244,7 +247,7 @@ mod tests {
         panic!("does not hold after 10 s");
     }
 
-    /// The next event that is not about a path or the capacity.
+    /// Returns the next event that concerns neither a path nor the capacity.
     fn next(events: &Events) -> Happening {
         loop {
             match events.next(Duration::from_secs(10)) {
@@ -288,7 +291,7 @@ mod tests {
         assert!(matches!(next(&events), Happening::Writable));
         let mut again = 0;
         events.send(&server, Block::new("x"), false).expect("needs no room");
-        // An application that tries again and takes nothing fills no queue.
+        // An application that retries without taking events does not fill the queue.
         for _ in 0..50 {
             events.send(&server, Block::new("x"), true).expect_err("has no room");
             std::thread::sleep(Duration::from_millis(2));
@@ -324,7 +327,7 @@ mod tests {
     #[test]
     fn a_full_session_reports_when_it_has_room() {
         let (client, server, events) = pair();
-        // Nothing is taken at the other side until the queue of this one is full.
+        // The other side takes nothing until the queue of this one is full.
         let block = vec![0; 8 << 20];
         let mut sent = 0;
         let refused = loop {
@@ -333,7 +336,7 @@ mod tests {
                 Err(failure) => break failure,
             }
         };
-        // More than the eight that the queue holds, if one of them has left meanwhile.
+        // More than the eight that the queue holds, if one has left meanwhile.
         assert!(refused.code == Code::ErrorFull && sent >= 8, "{refused:?} {sent}");
         let taker = runtime().expect("runs").spawn(async move {
             for _ in 0..sent {

@@ -1,4 +1,4 @@
-//! Why calls fail.
+//! Failures of calls.
 
 use std::any::Any;
 
@@ -6,34 +6,34 @@ use squall::{ConnectError, SendError};
 
 use crate::Code;
 
-/// Why a call fails.
+/// Failure of a call.
 #[derive(Debug, PartialEq)]
 pub struct Failure {
-    /// Its kind.
+    /// Kind of the failure.
     pub code: Code,
-    /// One line that explains it.
+    /// One-line explanation.
     pub line: String,
 }
 
 impl Failure {
-    /// A failure with its line.
+    /// Creates a failure with its message.
     #[expect(clippy::needless_pass_by_value, reason = "callers pass literals, texts and errors as they are")]
     pub fn new(code: Code, line: impl ToString) -> Self {
         Self { code, line: line.to_string() }
     }
 
-    /// A wrong argument.
+    /// Creates a failure for an invalid argument.
     pub fn argument(line: impl ToString) -> Self {
         Self::new(Code::ErrorArgument, line)
     }
 
-    /// The use of an object that belongs to the parent of a forked process.
+    /// Creates a failure for the use of an object that belongs to the parent of a forked process.
     pub fn forked(name: &str) -> Self {
         let line = format!("this process was forked from the one that has the {name}: make another one here");
         Self::new(Code::ErrorForked, line)
     }
 
-    /// For `map_err`.
+    /// Returns a conversion of errors, for `map_err`.
     pub fn of<E: ToString>(code: Code) -> impl Fn(E) -> Self {
         move |error| Self::new(code, error.to_string())
     }
@@ -63,7 +63,7 @@ impl From<&ConnectError> for Failure {
     }
 }
 
-/// The failure that a panic becomes at the border of the library.
+/// Converts a panic to a failure at the boundary of the library.
 pub fn defect(payload: &(dyn Any + Send)) -> Failure {
     let text = payload.downcast_ref::<&str>().map(ToString::to_string);
     let text = text.or_else(|| payload.downcast_ref::<String>().cloned());

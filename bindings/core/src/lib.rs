@@ -1,12 +1,12 @@
-//! What the bindings share: sessions for languages that wait for events instead of futures.
+//! Common part of the bindings: sessions for languages that wait for events instead of futures.
 //!
-//! Callers hold numbers, never pointers to objects of the library. A number refers to an object until that is removed, and to
-//! nothing afterwards: numbers are not used twice, so a late call is an error and nothing worse ([`Table`]). Everything that
-//! happens to a [`Session`] is an [`Event`] in a bounded queue, whose descriptor is readable while events wait ([`Queue`]). One
-//! [`runtime`] drives all sessions.
+//! Callers hold numbers, never pointers to objects of the library. A number refers to an object
+//! until that is removed, and is never reused, so a late call only returns an error ([`Table`]).
+//! All that happens in a [`Session`] is reported as an [`Event`] in a bounded queue, whose
+//! descriptor is readable while events wait ([`Queue`]). One [`runtime`] drives all sessions.
 //!
-//! A forked process begins without any ([`PerProcess`], [`OfProcess`]): it has a runtime and numbers of its own, and the objects of its
-//! parent are errors there.
+//! A forked process starts without any of these ([`PerProcess`], [`OfProcess`]): it has its own
+//! runtime and numbers, and the use of its parent's objects is an error.
 
 #![cfg(unix)]
 

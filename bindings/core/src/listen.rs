@@ -1,4 +1,4 @@
-//! Addresses that were in use a moment ago.
+//! Listening on addresses that may still be in use.
 
 use std::{
     io::ErrorKind,
@@ -10,16 +10,17 @@ use std::{
 use squall::{Config, Endpoint, ListenError, ServerTls};
 use tokio::runtime::Handle;
 
-/// How long an address that is in use is tried. An endpoint that was freed has it for up to 0.3 s, until late packets of its
-/// sessions are answered.
+/// Time for which an address in use is retried. A freed endpoint occupies its address for up to 0.3
+/// s, until late packets of its sessions are answered.
 const WAIT: Duration = Duration::from_millis(500);
 
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Listens, with the tasks of a runtime; waits for up to half a second for an address that is in use. Not to be called by a task.
+/// Listens, with the tasks of a runtime; waits for up to half a second for an address in use. Must
+/// not be called by a task.
 ///
 /// # Errors
-/// Those of [`Endpoint::listen`].
+/// Errors of [`Endpoint::listen`].
 pub fn listen(
     runtime: &Handle,
     addresses: impl ToSocketAddrs + Copy,

@@ -1,6 +1,7 @@
-//! Objects of one process. A child of fork() has copies of all objects of its parent, and none of the threads: a lock can be held
-//! there for ever, and the parent's sockets are in an epoll instance that both share. A child that used or dropped the copies
-//! would wait without end, or take sockets of the parent out of that instance.
+//! Objects bound to one process. A child of fork() has copies of all objects of its parent, and
+//! none of the threads: a lock can be held there for ever, and the parent's sockets are in an epoll
+//! instance that both share. A child that used or dropped the copies would wait without end, or
+//! remove sockets of the parent from that instance.
 
 #![expect(
     unsafe_code,
@@ -14,7 +15,8 @@ use std::{
 
 use crate::Failure;
 
-/// A value for each process; a forked process begins with a new one, and leaves that of its parent as it is.
+/// A value for each process; a forked process starts with a new one, and does not touch that of its
+/// parent.
 pub struct PerProcess<T>(AtomicPtr<Of<T>>);
 
 struct Of<T> {
@@ -23,18 +25,19 @@ struct Of<T> {
 }
 
 impl<T> PerProcess<T> {
-    /// Without a value yet.
+    /// Creates an object without a value.
     pub const fn new() -> Self {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 }
 
 impl<T: Default + Send + Sync> PerProcess<T> {
-    /// The value of this process, which the first call makes; it is never dropped. Takes no lock.
+    /// Returns the value of this process, which the first call creates; it is never dropped. Takes
+    /// no lock.
     pub fn get(&'static self) -> &'static T {
         let process = process::id();
         let seen = self.0.load(Acquire);
-        // SAFETY: null, or a value that was made below and is never dropped.
+        // SAFETY: null, or a value that was created below and is never dropped.
         if let Some(of) = unsafe { seen.as_ref() }
             && of.process == process
         {
@@ -42,12 +45,13 @@ impl<T: Default + Send + Sync> PerProcess<T> {
         }
         let made = Box::into_raw(Box::new(Of { process, value: T::default() }));
         match self.0.compare_exchange(seen, made, AcqRel, Acquire) {
-            // SAFETY: it was made above, and is not dropped any more.
+            // SAFETY: it was created above, and is never dropped from here on.
             Ok(_) => unsafe { &(*made).value },
             Err(other) => {
-                // SAFETY: it was made above, and no other thread has it.
+                // SAFETY: it was created above, and no other thread has it.
                 drop(unsafe { Box::from_raw(made) });
-                // SAFETY: another thread of this process made it meanwhile, and it is never dropped.
+                // SAFETY: another thread of this process created it meanwhile, and it is never
+                // dropped.
                 unsafe { &(*other).value }
             }
         }
@@ -66,7 +70,7 @@ impl<T> std::fmt::Debug for PerProcess<T> {
     }
 }
 
-/// An object that only the process which made it uses and drops.
+/// An object that only the process that created it uses and drops.
 #[derive(Debug)]
 pub struct OfProcess<T> {
     process: u32,
@@ -75,12 +79,12 @@ pub struct OfProcess<T> {
 }
 
 impl<T> OfProcess<T> {
-    /// An object of this process.
+    /// Creates an object of this process.
     pub fn new(object: T) -> Self {
         Self { process: process::id(), object: Some(object) }
     }
 
-    /// The object, which a failure calls by `name`.
+    /// Returns the object; `name` describes it in a failure.
     ///
     /// # Errors
     /// [`Code::ErrorForked`](crate::Code::ErrorForked) in a forked process.

@@ -1,4 +1,4 @@
-//! A queue with a descriptor that is readable while something waits in it.
+//! A queue with a descriptor that is readable while it has items.
 
 use std::{
     collections::VecDeque,
@@ -8,12 +8,12 @@ use std::{
     time::Duration,
 };
 
-/// Items from tasks of the runtime to threads of the application. Those that push keep it bounded.
+/// Items from tasks of the runtime for threads of the application. The producers keep it bounded.
 pub struct Queue<T> {
     state: Mutex<State<T>>,
     ready: Condvar,
-    /// Holds one byte while items wait, and none otherwise; changed under the lock only, so that neither reading nor
-    /// writing it ever blocks.
+    /// Contains one byte while items wait, and none otherwise; changed only under the lock, so that
+    /// neither reading nor writing ever blocks.
     reader: PipeReader,
     writer: PipeWriter,
 }
@@ -21,19 +21,19 @@ pub struct Queue<T> {
 struct State<T> {
     items: VecDeque<T>,
     ended: bool,
-    /// Called after every change that a consumer which does not wait has to look at.
+    /// Called after every change that a consumer without a waiting thread must process.
     waker: Option<Waker>,
 }
 
-/// Called when a queue has something new.
+/// Called when a queue has new items.
 pub(crate) type Waker = Arc<dyn Fn() + Send + Sync>;
 
-/// Nothing is left, and nothing will come.
+/// The queue is empty and has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended;
 
 impl<T> Queue<T> {
-    /// An empty queue.
+    /// Creates an empty queue.
     ///
     /// # Errors
     /// If the system has no descriptors left: a queue takes two.
@@ -59,7 +59,7 @@ impl<T> Queue<T> {
             return;
         }
         if state.items.is_empty() {
-            // An error would mean that the reader is closed, and it is a field of the same struct.
+            // An error would mean that the reader is closed, but it is a field of the same struct.
             let _ = (&self.writer).write(&[1]);
         }
         state.items.push_back(item);
@@ -70,15 +70,15 @@ impl<T> Queue<T> {
         wake(waker);
     }
 
-    /// Sets what is called after each new item and at the end, from the thread that adds it; and once now, for items that wait
-    /// already. It must not wait and not use the queue.
+    /// Sets a function that is called after each new item and at the end, from the thread that adds
+    /// it, and once now, for items that already wait. It must not wait and not use the queue.
     pub(crate) fn set_waker(&self, waker: Waker) {
-        // First set, then called: nothing that comes in between is missed.
+        // Set before the call, so that no item in between is missed.
         let waker = self.lock().waker.insert(waker).clone();
         waker();
     }
 
-    /// Drops what waits and takes nothing more; those that wait return.
+    /// Drops all items and accepts no more; waiting threads return.
     pub fn end(&self) {
         let mut state = self.lock();
         state.ended = true;
@@ -92,10 +92,10 @@ impl<T> Queue<T> {
         wake(waker);
     }
 
-    /// The first item that is wanted; does not wait. `None` if there is none yet.
+    /// Returns the first item that is wanted, without waiting. `None` if there is none yet.
     ///
     /// # Errors
-    /// If there is none and none will come.
+    /// If there is none and the queue has ended.
     pub fn take(&self, wanted: impl Fn(&T) -> bool) -> Result<Option<T>, Ended> {
         let mut state = self.lock();
         let Some(item) = state.items.iter().position(wanted).and_then(|index| state.items.remove(index))
@@ -106,7 +106,7 @@ impl<T> Queue<T> {
         Ok(Some(item))
     }
 
-    /// The next item; waits for one. `None` when the time is up.
+    /// Waits for the next item; `None` after the timeout.
     ///
     /// # Errors
     /// If the last one was taken.
@@ -122,18 +122,18 @@ impl<T> Queue<T> {
         Ok(Some(item))
     }
 
-    /// After an item was taken.
+    /// Called after an item was taken.
     fn taken(&self, state: &State<T>) {
         if state.items.is_empty() {
             self.drain();
             if state.ended {
-                // Others that wait would wait for ever.
+                // Other waiting threads would wait for ever.
                 self.ready.notify_all();
             }
         }
     }
 
-    /// The descriptor, as long as the queue exists.
+    /// Returns the descriptor, valid as long as the queue exists.
     pub fn fd(&self) -> RawFd {
         self.reader.as_raw_fd()
     }

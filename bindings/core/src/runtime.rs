@@ -6,7 +6,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::{Code, Failure, PerProcess};
 
-/// Worker threads at most.
+/// Maximum number of worker threads.
 const MOST: u32 = 64;
 
 static STATE: PerProcess<State> = PerProcess::new();
@@ -40,7 +40,7 @@ pub fn set_threads(threads: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The runtime of all sessions of this process; the first call starts its threads.
+/// Returns the runtime of all sessions of this process; the first call starts its threads.
 ///
 /// # Errors
 /// [`Code::ErrorSystem`] if the system has no threads or descriptors left.
@@ -53,7 +53,7 @@ pub fn runtime() -> Result<&'static Runtime, Failure> {
     if runtime.get().is_none() {
         let mut builder = Builder::new_multi_thread();
         let started = builder.worker_threads(*threads as usize).thread_name("squall").enable_all().build();
-        // The lock is held: there is no other.
+        // The lock is held: it is not set yet.
         let _ = runtime.set(started.map_err(Failure::of(Code::ErrorSystem))?);
     }
     runtime.get().ok_or_else(|| Failure::new(Code::ErrorInternal, "the threads did not start"))

@@ -1,4 +1,4 @@
-//! Sessions, each with its events.
+//! Sessions with their events.
 
 use std::{
     os::fd::RawFd,
@@ -15,7 +15,7 @@ use crate::{
     runtime,
 };
 
-/// A session, with its events. Ends with the value: it is closed with code 0 if it is not yet.
+/// A session with its events. Dropping it closes the session with code 0, if it is open.
 pub struct Session {
     link: Arc<Mutex<Link>>,
     events: Arc<Events>,
@@ -57,7 +57,7 @@ impl Session {
         Ok(Self { link, events, task: task.abort_handle() })
     }
 
-    /// A session that an endpoint accepted.
+    /// Creates a session from one that an endpoint accepted.
     ///
     /// # Errors
     /// [`Code::ErrorSystem`].
@@ -72,7 +72,8 @@ impl Session {
         Ok(Self { link, events, task: task.abort_handle() })
     }
 
-    /// Waits until the session is up or has failed, and takes that event. To be called first, and once.
+    /// Waits until the session is connected or has failed, and takes that event. Must be called
+    /// first, and once.
     ///
     /// # Errors
     /// [`Code::ErrorConnect`] or [`Code::ErrorTrust`].
@@ -80,10 +81,11 @@ impl Session {
         self.wait_connected_for(Duration::MAX).map(drop)
     }
 
-    /// Like [`Self::wait_connected`], for some time at most; returns whether the session is up. To be called again if not.
+    /// As [`Self::wait_connected`], with a timeout; returns `false` if it expired. In that case it
+    /// must be called again.
     ///
     /// # Errors
-    /// Those of [`Self::wait_connected`].
+    /// Errors of [`Self::wait_connected`].
     pub fn wait_connected_for(&self, timeout: Duration) -> Result<bool, Failure> {
         match self.events.next(timeout) {
             Ok(Some(Happening::Connected)) => Ok(true),
@@ -93,7 +95,7 @@ impl Session {
         }
     }
 
-    /// The session, if it is or was up.
+    /// Returns the session, if it is or was connected.
     ///
     /// # Errors
     /// [`Code::ErrorConnecting`] or [`Code::ErrorClosed`].
@@ -114,12 +116,13 @@ impl Session {
         self.events.send(&self.up()?, block, report)
     }
 
-    /// Whether the outcome of another block finds room in the queue. Without, [`Self::send`] refuses a block with `report`.
+    /// `true` if the queue has room for another outcome. If not, [`Self::send`] refuses a block
+    /// with `report`.
     pub fn has_room_for_outcome(&self) -> bool {
         self.events.has_room_for_outcome()
     }
 
-    /// The next event; waits for one. `None` when the time is up.
+    /// Waits for the next event; `None` after the timeout.
     ///
     /// # Errors
     /// [`Code::ErrorClosed`] after the last event.
@@ -129,15 +132,17 @@ impl Session {
             if let Some(event) = Event::of(happening) {
                 return Ok(Some(event));
             }
-            // One without an event: look whether another waits.
+            // This one has no event: check for another without waiting.
             timeout = Duration::ZERO;
         }
         Ok(None)
     }
 
-    /// The next event of the peer's blocks ([`EventKind::Received`](crate::EventKind::Received) and
-    /// [`EventKind::Missed`](crate::EventKind::Missed)), or the next other one; does not wait. `None` if there is none yet. Blocks
-    /// that are not taken hold the peer back, not the other events.
+    /// Returns the next event of the peer's blocks
+    /// ([`EventKind::Received`](crate::EventKind::Received) and
+    /// [`EventKind::Missed`](crate::EventKind::Missed)), or the next other one, without waiting.
+    /// `None` if there is none yet. Blocks that are not taken apply back pressure to the peer, but
+    /// do not delay the other events.
     ///
     /// # Errors
     /// [`Code::ErrorClosed`] after the last one of these.
@@ -150,18 +155,19 @@ impl Session {
         Ok(None)
     }
 
-    /// Sets what is called after each new event and at the end, from threads of the runtime, and once now. It must not wait,
-    /// and not use the session.
+    /// Sets a function that is called after each new event and at the end, from threads of the
+    /// runtime, and once now. It must not wait, and not use the session.
     pub fn set_waker(&self, waker: impl Fn() + Send + Sync + 'static) {
         self.events.queue.set_waker(Arc::new(waker));
     }
 
-    /// A descriptor that is readable while events wait, as long as the session exists.
+    /// Returns a descriptor that is readable while events wait, valid as long as the session
+    /// exists.
     pub fn fd(&self) -> RawFd {
         self.events.queue.fd()
     }
 
-    /// Changes what a session that this side started runs over.
+    /// Changes the interfaces of a session that this side started.
     ///
     /// # Errors
     /// As [`Self::up`]; [`Code::ErrorInterface`] if the session was accepted.
@@ -202,7 +208,8 @@ impl Session {
     }
 }
 
-/// Ends the events when the task that fills them panics: no thread waits for ever because of a defect.
+/// Ends the events if the task that produces them panics, so that no thread waits for ever because
+/// of a defect.
 struct EndOfPanic(Arc<Events>);
 
 impl Drop for EndOfPanic {

@@ -1,4 +1,4 @@
-//! Numbers that refer to objects.
+//! Objects by number.
 
 use std::{
     collections::BTreeMap,
@@ -10,7 +10,7 @@ use std::{
 
 use crate::PerProcess;
 
-/// The number that was given last, by this process or one that it was forked from.
+/// The last number assigned, by this process or one that it was forked from.
 static LAST: AtomicI64 = AtomicI64::new(0);
 
 /// The first number of each process.
@@ -24,25 +24,26 @@ impl Default for First {
     }
 }
 
-/// Whether a number was given by a process that this one was forked from.
+/// `true` if the number was assigned by a process that this one was forked from.
 pub fn is_of_parent(number: i64) -> bool {
     (1..FIRST.get().0).contains(&number)
 }
 
-/// Objects of one kind by number. Numbers start at 1 and are used once, across all tables: one that refers to an object of
-/// one kind refers to none of another. In a forked process all tables are empty.
+/// Objects of one kind by number. Numbers start at 1 and are used once, across all tables: a number
+/// of an object of one kind never refers to one of another. In a forked process all tables are
+/// empty.
 #[derive(Debug, Default)]
 pub struct Table<T>(PerProcess<Objects<T>>);
 
 type Objects<T> = RwLock<BTreeMap<i64, Arc<T>>>;
 
 impl<T: Send + Sync> Table<T> {
-    /// An empty table.
+    /// Creates an empty table.
     pub const fn new() -> Self {
         Self(PerProcess::new())
     }
 
-    /// Enters an object; returns its number.
+    /// Adds an object and returns its number.
     pub fn insert(&'static self, object: T) -> i64 {
         FIRST.get();
         let number = LAST.fetch_add(1, Relaxed) + 1;
@@ -50,12 +51,12 @@ impl<T: Send + Sync> Table<T> {
         number
     }
 
-    /// The object of a number, unless it was removed.
+    /// Returns the object with this number, unless it was removed.
     pub fn get(&'static self, number: i64) -> Option<Arc<T>> {
         self.0.get().read().unwrap_or_else(PoisonError::into_inner).get(&number).cloned()
     }
 
-    /// Removes an object. A call that uses it at the moment keeps it until the call is done.
+    /// Removes an object. A concurrent call that uses it keeps it until that call returns.
     pub fn remove(&'static self, number: i64) -> Option<Arc<T>> {
         self.0.get().write().unwrap_or_else(PoisonError::into_inner).remove(&number)
     }

@@ -1,6 +1,8 @@
-//! Both ends of a measurement: `measure send|receive PIPELINE FILE` runs a pipeline with a sink or source named `squall` and
-//! writes a line per buffer: hash, time by the system's clock in µs, bytes; and, at the sender, one per change of the estimated bitrate. Both ends are on one machine, so the clock is one.
-//! The time of the sender is that at which the picture was captured.
+//! Both ends of a measurement: `measure send|receive PIPELINE FILE` runs a pipeline with a sink or
+//! source named `squall` and writes a line per buffer: hash, time by the system's clock in µs,
+//! bytes; and, at the sender, one per change of the estimated bitrate. Both ends must run on one
+//! machine, because they share the clock. The time of the sender is that at which the picture was
+//! captured.
 
 use std::{
     fs::File,

@@ -1,17 +1,18 @@
-//! Caps on the wire: a media type and fields of a few types, each with a bound. GStreamer's own parser reads texts with types of
-//! all kinds, nested to any depth; a peer has no access to it.
+//! Encoding of caps: a media type and fields of a few types, each with a bound. GStreamer's own
+//! parser accepts texts with types of all kinds, nested to any depth; it is never applied to data
+//! of a peer.
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use gstreamer::{self as gst, glib, prelude::*};
 
-/// Caps take this many bytes at most; `sprop-parameter-sets` and `codec_data` take some hundred.
+/// Maximum size of caps in bytes; `sprop-parameter-sets` and `codec_data` take some hundred.
 pub(crate) const MAX_BYTES: usize = 16 * 1024;
 
 const MAX_FIELDS: usize = 64;
 const MAX_ELEMENTS: usize = 256;
 const MAX_NAME: usize = 64;
 
-/// The media types that travel.
+/// The supported media types.
 const TYPES: [&str; 7] = [
     "video/x-h264",
     "video/x-h265",
@@ -30,12 +31,12 @@ const STRING: u8 = 4;
 const BUFFER: u8 = 5;
 const ARRAY: u8 = 6;
 
-/// The caps of both elements' pads.
+/// Returns the caps of both elements' pads.
 pub(crate) fn template() -> gst::Caps {
     TYPES.iter().map(|name| gst::Structure::new_empty(*name)).collect()
 }
 
-/// Fixed caps for the wire, without features and without fields of other types.
+/// Encodes fixed caps, without features and without fields of other types.
 ///
 /// # Errors
 /// If they are too large.
@@ -61,13 +62,13 @@ pub(crate) fn encode(caps: &gst::CapsRef) -> Result<Bytes, &'static str> {
     Ok(text.freeze())
 }
 
-/// A name or a type, which has less than 256 bytes.
+/// Appends a name or a type, which has less than 256 bytes.
 fn put_text(to: &mut BytesMut, text: &str) {
     to.put_u8(text.len() as u8);
     to.put_slice(text.as_bytes());
 }
 
-/// `None` for a value that does not travel.
+/// Appends a value; returns `None` if its type is not supported.
 fn put_value(to: &mut BytesMut, value: &glib::Value, may_nest: bool) -> Option<()> {
     if let Ok(number) = value.get::<i32>() {
         to.put_u8(INT);
@@ -110,10 +111,10 @@ fn put_bytes(to: &mut BytesMut, bytes: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// Caps of the peer.
+/// Decodes caps of the peer.
 ///
 /// # Errors
-/// If they are malformed or none of the pad's; the reason in words.
+/// A description, if they are malformed or not supported by the pad.
 pub(crate) fn decode(mut wire: Bytes) -> Result<gst::Caps, &'static str> {
     let malformed = "caps are malformed";
     if wire.len() > MAX_BYTES {

@@ -1,11 +1,11 @@
-//! From the flags of a buffer to the class of its block: priority, and what it needs.
+//! Class of a block by the flags of its buffer: priority and dependencies.
 
 use gstreamer as gst;
 use squall::{Depends, Priority};
 
 use crate::frame::Flags;
 
-/// How the buffers of a stream relate.
+/// Relation of the buffers of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Media {
     /// A buffer is a picture, or part of one.
@@ -16,10 +16,10 @@ pub(crate) enum Media {
     Packets,
 }
 
-/// How important a buffer is.
+/// Importance of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// A picture that needs no other, or headers.
+    /// A picture without dependencies, or headers.
     Key,
     /// A picture, or a packet, that others need.
     Reference,
@@ -29,7 +29,7 @@ pub(crate) enum Class {
 }
 
 impl Media {
-    /// By the media type of the caps.
+    /// Returns the kind of media for the media type of the caps.
     pub(crate) fn of(caps: &gst::CapsRef) -> Self {
         let Some(structure) = caps.structure(0) else { return Self::Packets };
         match structure.name().as_str() {
@@ -51,7 +51,7 @@ impl Class {
         }
     }
 
-    /// As the tunnel ranks them.
+    /// Returns the priority, with the same ranks as in the tunnel.
     pub(crate) fn priority(self) -> Priority {
         let rank = match self {
             Self::Key | Self::Audio => 2,
@@ -61,29 +61,29 @@ impl Class {
         Priority::new(rank)
     }
 
-    /// Whether the stream cannot be decoded until the next key frame without it.
+    /// `true` if the stream cannot be decoded without the buffer until the next key frame.
     pub(crate) fn is_needed(self) -> bool {
         matches!(self, Self::Key | Self::Reference)
     }
 }
 
-/// What the buffers of a stream need.
+/// Dependencies of the buffers of a stream.
 #[derive(Debug, Default)]
 pub(crate) struct Chain {
     before: Option<Class>,
-    /// A disposable buffer was seen: the stream reorders pictures or has layers, and of a picture it is then only certain that it
-    /// needs the key picture of its group.
+    /// A disposable buffer was seen: the stream reorders pictures or has layers. The only certain
+    /// dependency of a picture is then the key picture of its group.
     layered: bool,
 }
 
 impl Chain {
-    /// What the next buffer needs.
+    /// Returns the dependencies of the next buffer.
     pub(crate) fn next(&mut self, media: Media, class: Class, flags: Flags) -> Depends {
         let before = self.before.replace(class);
         self.layered |= class == Class::Disposable;
         match class {
             Class::Audio => Depends::Nothing,
-            // Headers within a group, and the other packets of a key picture.
+            // Headers within a group, and the further packets of a key picture.
             Class::Key if flags.delta => Depends::Reference,
             Class::Key if media == Media::Packets && before == Some(Class::Key) => Depends::Reference,
             Class::Key => Depends::Key,

@@ -3,7 +3,7 @@
 use gstreamer::{self as gst, glib};
 use squall::{PathInfo, Session};
 
-/// Counters of a session and its paths, as a structure; empty without a session.
+/// Returns the counters of a session and its paths as a structure; empty without a session.
 pub(crate) fn of_session(session: Option<&Session>) -> gst::structure::Builder {
     let stats = gst::Structure::builder("application/x-squall-stats").field("connected", session.is_some());
     let Some(session) = session else { return stats };

@@ -1,4 +1,4 @@
-//! Encoders whose bitrate the sink sets, by the names of their properties.
+//! Encoders whose bitrate the sink sets, identified by the names of their properties.
 
 use std::{
     str::FromStr as _,
@@ -50,42 +50,46 @@ const KNOWN: [(&[&str], &str, u64); 6] = [
     (&["vp8enc", "vp9enc"], "target-bitrate", 1),
 ];
 
-/// An encoder that follows.
+/// An encoder that follows the bitrate.
 #[derive(Debug)]
 pub(crate) struct Encoder {
     element: glib::WeakRef<gst::Element>,
     property: String,
     unit: u64,
     unspent: Unspent,
-    /// The bitrate that was set last.
+    /// Last bitrate set.
     set: u64,
 }
 
-/// Encoders need seconds to reach a higher bitrate, and stay below it: bits that they did not spend are added to what is set.
+/// Encoders need seconds to reach a higher bitrate, and stay below it: unspent bits are added to
+/// the bitrate set.
 #[derive(Debug, Default)]
 struct Unspent {
     bits: f64,
-    /// When bytes were last counted, and how many there were.
+    /// Time of the last count, and the bytes counted.
     counted: Option<(Instant, u64)>,
 }
 
-/// Unspent bits count up to this many seconds, are paid back over that many, and add at most this share.
+/// Maximum of unspent bits, in seconds of the target bitrate.
 const MOST_SECONDS: f64 = 0.25;
+/// Seconds over which unspent bits are paid back.
 const PAID_OVER: f64 = 0.5;
+/// Maximum share that is added to the target.
 const MOST_SHARE: f64 = 0.15;
 
 /// Changes below this share are not set.
 const STEP: f64 = 0.02;
 
 impl Unspent {
-    /// The bitrate to set so that `target` is met, when `sent` bytes have left so far, in frames this long.
+    /// Returns the bitrate to set for meeting `target`, when `sent` bytes have been sent so far, in
+    /// frames of this length.
     fn correct(&mut self, now: Instant, target: u64, sent: u64, frame: Duration) -> u64 {
         let rate = target as f64;
         let (then, before) = self.counted.replace((now, sent)).unwrap_or((now, sent));
         let due = rate * now.saturating_duration_since(then).as_secs_f64();
         let spent = sent.saturating_sub(before) as f64 * 8.0;
         self.bits = (self.bits + due - spent).clamp(0.0, rate * MOST_SECONDS);
-        // Between two frames nothing leaves.
+        // Nothing is sent between two frames.
         let more = (self.bits - rate * frame.as_secs_f64()).max(0.0) / PAID_OVER;
         (rate + more.min(rate * MOST_SHARE)) as u64
     }
@@ -95,7 +99,7 @@ impl Encoder {
     /// Finds the encoder: `name`, `name.property`, or `name.property/unit`.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Reason if there is none.
     pub(crate) fn find(sink: &gst::Element, description: &str) -> Result<Self, Fault> {
         let fault = |line: String| Fault::new("encoder", line);
         let (path, unit) =
@@ -128,7 +132,8 @@ impl Encoder {
         Ok(Self { element, property, unit, unspent: Unspent::default(), set: 0 })
     }
 
-    /// Has the encoder follow a bitrate, when `sent` bytes have left so far, in frames this long.
+    /// Makes the encoder follow a bitrate, when `sent` bytes have been sent so far, in frames of
+    /// this length.
     pub(crate) fn follow(&mut self, target: u64, sent: u64, frame: Duration, least: u64, most: u64) {
         let bitrate = self.unspent.correct(Instant::now(), target, sent, frame).min(most).max(least);
         if (bitrate as f64 - self.set as f64).abs() > self.set as f64 * STEP {
@@ -147,7 +152,7 @@ impl Encoder {
     }
 }
 
-/// The outermost bin.
+/// Returns the outermost bin.
 fn top(element: &gst::Element) -> Option<gst::Bin> {
     let mut object = element.clone().upcast::<gst::Object>();
     while let Some(parent) = object.parent() {
@@ -156,7 +161,7 @@ fn top(element: &gst::Element) -> Option<gst::Bin> {
     object.downcast().ok()
 }
 
-/// A number as a value of the property.
+/// Converts a number to a value of the property.
 fn scaled(number: u64, spec: &glib::ParamSpec) -> Option<glib::Value> {
     let number = i64::try_from(number).unwrap_or(i64::MAX);
     if let Some(spec) = spec.downcast_ref::<glib::ParamSpecUInt>() {
@@ -179,7 +184,8 @@ mod tests {
 
     const FRAME: Duration = Duration::from_millis(30);
 
-    /// The last correction of an encoder that spends this share of a target of 8 Mbps for two seconds.
+    /// Returns the last correction of an encoder that spends this share of a target of 8 Mbps for
+    /// two seconds.
     fn correction(share: f64) -> u64 {
         let (begun, mut unspent, mut last) = (Instant::now(), Unspent::default(), 0);
         for frame in 0..66 {

@@ -1,6 +1,8 @@
-//! A buffer as a block: a header of fixed size, the caps while the receiver may not have them, and the bytes.
+//! Encoding of a buffer as a block: a header of fixed size, the caps while the receiver may not
+//! have them, and the bytes.
 //!
-//! Numbers are big-endian. Times are running times of the sender in nanoseconds, at which a sink there would show the buffer.
+//! Numbers are big-endian. Times are running times of the sender in nanoseconds, at which a sink
+//! there would show the buffer.
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 
@@ -17,22 +19,22 @@ pub(crate) enum Frame {
     End(u64),
 }
 
-/// All of a buffer except its bytes and caps.
+/// All data of a buffer except its bytes and caps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) flags: Flags,
     /// Number of the buffer, from 0.
     pub(crate) number: u64,
-    /// Number of its caps; those of another number are other caps.
+    /// Number of its caps; it changes with the caps.
     pub(crate) generation: u32,
-    /// When it was handed over.
+    /// Running time at which the buffer was pushed.
     pub(crate) sent: i64,
     pub(crate) pts: Option<i64>,
     pub(crate) dts: Option<i64>,
     pub(crate) duration: Option<u64>,
 }
 
-/// The flags of a buffer that travel.
+/// The transmitted flags of a buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Flags {
     pub(crate) delta: bool,
@@ -55,7 +57,8 @@ const DTS: u16 = 1 << 6;
 const DURATION: u16 = 1 << 7;
 const CAPS: u16 = 1 << 8;
 
-/// Times of a peer beyond this, 146 years, are malformed, so that sums of them do not overflow.
+/// Bound of the times of a peer, 146 years, above which they are malformed, so that sums do not
+/// overflow.
 const MAX_TIME: i64 = 1 << 62;
 
 impl Flags {
@@ -81,7 +84,7 @@ impl Flags {
 }
 
 impl Frame {
-    /// The block.
+    /// Encodes the frame as a block.
     pub(crate) fn encode(&self) -> Bytes {
         match self {
             Self::Buffer(header, caps, data) => buffer(header, caps.as_deref(), data),
@@ -94,10 +97,10 @@ impl Frame {
         }
     }
 
-    /// A block of the peer.
+    /// Decodes a block of the peer.
     ///
     /// # Errors
-    /// If it is malformed; the reason in words.
+    /// A description, if it is malformed.
     pub(crate) fn decode(mut block: Bytes) -> Result<Self, &'static str> {
         match block.try_get_u8() {
             Ok(BUFFER) if block.len() >= HEADER - 1 => decode_buffer(block),
@@ -124,7 +127,7 @@ fn buffer(header: &Header, caps: Option<&[u8]>, data: &[u8]) -> Bytes {
     block.put_i64(header.dts.unwrap_or(0));
     block.put_u64(header.duration.unwrap_or(0));
     if let Some(caps) = caps {
-        // `caps::encode` has the bound.
+        // `caps::encode` enforces the bound.
         block.put_u16(caps.len() as u16);
         block.put_slice(caps);
     }

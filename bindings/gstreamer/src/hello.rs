@@ -1,13 +1,14 @@
-//! The messages on channel 0: who the ends are, and requests for key frames.
+//! Messages on channel 0: greetings, and requests for key frames.
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-/// Fewest bytes of a token, as in tunnels: so that it cannot be guessed, at any number of attempts per second.
+/// Minimum bytes of a token, as in tunnels: guessing it is infeasible at any number of attempts per
+/// second.
 pub(crate) const MIN_TOKEN: usize = 12;
 
-/// Longest token, as in tunnels.
+/// Maximum bytes of a token, as in tunnels.
 pub(crate) const MAX_TOKEN: usize = 256;
 
 const VERSION: u8 = 1;
@@ -15,7 +16,7 @@ const HELLO: u8 = 1;
 const KEY: u8 = 2;
 const MAGIC: &[u8; 4] = b"SqGs";
 
-/// What an end does.
+/// Role of an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Sender,
@@ -57,7 +58,7 @@ impl Message {
     }
 
     /// # Errors
-    /// If it is malformed or of another version; the reason in words.
+    /// A description, if it is malformed or of another version.
     pub(crate) fn decode(mut block: Bytes) -> Result<Self, &'static str> {
         match block.try_get_u8() {
             Ok(KEY) if block.is_empty() => Ok(Self::Key),
@@ -86,7 +87,8 @@ fn decode_hello(mut block: Bytes) -> Result<Message, &'static str> {
     Ok(Message::Hello(Hello { role, latency_ms, token: block }))
 }
 
-/// Compares in constant time; digests have one length, so it does not reveal that of the token.
+/// Compares in constant time; digests have one length, so the comparison does not reveal that of
+/// the token.
 pub(crate) fn is_token(token: &str, given: &[u8]) -> bool {
     Sha256::digest(token.as_bytes()).as_slice().ct_eq(Sha256::digest(given).as_slice()).into()
 }

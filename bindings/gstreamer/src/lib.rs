@@ -1,6 +1,7 @@
 //! GStreamer elements: `squallsink` sends an encoded stream over every network of the device, `squallsrc` receives it.
 //!
-//! A buffer is a block ([`frame`], [`class`]). `link` keeps an element connected, `sink` and `source` are the elements.
+//! A buffer is a block ([`frame`], [`class`]). `link` keeps an element connected; `sink` and
+//! `source` are the elements.
 
 mod caps;
 mod class;
@@ -26,7 +27,7 @@ static LOG: LazyLock<gst::DebugCategory> = LazyLock::new(|| {
     )
 });
 
-/// Registers both elements; a program that links the crate calls it instead of loading the plugin.
+/// Registers both elements; called by programs that link the crate instead of loading the plugin.
 ///
 /// # Errors
 /// If they are registered already.

@@ -1,4 +1,4 @@
-//! The connection of an element: connects again and again, or accepts one peer at a time, and makes sure of it.
+//! Connection of an element: reconnects, or accepts one peer at a time, and authenticates it.
 
 use std::{
     future::Future,
@@ -31,33 +31,33 @@ const SAME_ROLE: u32 = 18;
 const REPLACED: u32 = 19;
 const SILENT: u32 = 20;
 
-/// A peer introduces itself within this time.
+/// Time within which a peer must introduce itself.
 const GREETING: Duration = Duration::from_secs(5);
 
-/// Peers that introduce themselves at a time.
+/// Maximum number of peers that introduce themselves at a time.
 const GREETED: usize = 16;
 
-/// The pause before the next attempt to connect; it doubles.
+/// Pause before the next attempt to connect; it doubles with each.
 const PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// How long the change to READY waits for the close to leave this machine.
+/// Maximum time for which the change to READY waits for the close to be sent.
 const FLUSH: Duration = Duration::from_millis(100);
 
-/// An element, as its connection sees it.
+/// Interface of an element for its connection.
 pub(crate) trait End: Send + Sync + 'static {
     const ROLE: Role;
 
     /// Uses a session until it is over.
     fn serve(&self, session: Session, latency: Duration) -> impl Future<Output = ()> + Send;
 
-    /// The connection cannot be made; the last call.
+    /// Called last if the connection is impossible.
     fn fault(&self, fault: Fault);
 
-    /// Whether the stream has ended, and no further session is needed.
+    /// `true` if the stream has ended and no further session is needed.
     fn has_ended(&self) -> bool;
 
-    /// The connection will be tried again.
+    /// Called before the connection is retried.
     fn warn(&self, line: &str);
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Link {
     pub(crate) listens_on: Vec<SocketAddr>,
 }
 
-/// The task of a connection, which ends with it.
+/// Task of a connection, which ends with it.
 struct Open {
     task: AbortHandle,
     current: Current,
@@ -85,7 +85,7 @@ impl Current {
 }
 
 impl Link {
-    /// Binds or starts to connect, and returns at once.
+    /// Binds or starts to connect, without waiting.
     ///
     /// # Errors
     /// The property that cannot be used.
@@ -117,8 +117,8 @@ impl Link {
         }
     }
 
-    /// Closes the session. Waits for a moment until the close has left, not for the peer. In a forked process nothing happens: the
-    /// session is that of its parent.
+    /// Closes the session. Waits briefly until the close has been sent, but not for the peer. Has
+    /// no effect in a forked process, whose session is that of its parent.
     pub(crate) fn close(self) {
         let Ok(Open { task, current }) = self.open.get("element") else { return };
         task.abort();
@@ -140,7 +140,7 @@ impl Drop for Open {
     }
 }
 
-/// Connects until the session ends as it should, or never can.
+/// Connects until a session ends normally, or no attempt can succeed.
 async fn connecting<E: End>(
     end: Arc<E>,
     request: Connect,
@@ -180,7 +180,7 @@ async fn connecting<E: End>(
     }
 }
 
-/// The property that is to blame, if another attempt cannot succeed.
+/// Returns the invalid property, if another attempt cannot succeed.
 fn connect_fault(error: &ConnectError) -> Option<&'static str> {
     match error {
         ConnectError::WrongPin { .. } => Some("fingerprint"),
@@ -200,7 +200,7 @@ fn fault_of(reason: &CloseReason) -> Option<Fault> {
     }
 }
 
-/// Accepts peers. The latest takes the place of the one before, which may have lost its networks.
+/// Accepts peers. The latest replaces the previous one, which may have lost its networks.
 async fn listening<E: End>(end: Arc<E>, endpoint: Endpoint, greeter: Greeter, current: Current) {
     let greeter = Arc::new(greeter);
     let (ready, mut welcome) = channel(1);
@@ -249,7 +249,7 @@ async fn greet<E: End>(session: Session, greeter: Arc<Greeter>, end: Arc<E>, rea
     }
 }
 
-/// What an end says of itself.
+/// Content of an end's greeting.
 struct Greeter {
     role: Role,
     latency_ms: u32,
@@ -262,14 +262,14 @@ enum Refusal {
 }
 
 impl Greeter {
-    /// At the end that connected. Returns the latency of the other one.
+    /// Greets from the end that connected. Returns the latency of the other one.
     async fn call(&self, session: &Session) -> Result<Duration, Refusal> {
         self.send(session, Bytes::copy_from_slice(self.token.as_bytes())).await?;
         let hello = self.receive(session).await?;
         Ok(latency(&hello))
     }
 
-    /// At the end that was connected to.
+    /// Greets from the end that accepted the connection. Returns the latency of the other one.
     async fn answer(&self, session: &Session) -> Result<Duration, Refusal> {
         let hello = self.receive(session).await?;
         if !self.token.is_empty() && !is_token(&self.token, &hello.token) {
@@ -277,7 +277,7 @@ impl Greeter {
             return Err(Refusal::Other("wrong token".to_owned()));
         }
         session.trust();
-        // Media may overtake the answer: it waits until the peer has that.
+        // Media may overtake the answer, so it is sent only after the peer has received that.
         match self.send(session, Bytes::new()).await? {
             Outcome::Delivered { .. } => Ok(latency(&hello)),
             outcome => Err(Refusal::Other(format!("the greeting was not delivered: {outcome:?}"))),
@@ -323,7 +323,7 @@ fn latency(hello: &Hello) -> Duration {
     Duration::from_millis(u64::from(hello.latency_ms.min(MAX_LATENCY_MS)))
 }
 
-/// A message as a block.
+/// Encodes a message as a block.
 pub(crate) fn message(message: &Message) -> Block {
     Block::with(
         message.encode(),

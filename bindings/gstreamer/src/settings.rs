@@ -1,4 +1,4 @@
-//! The properties that both elements have, and what they mean.
+//! Properties of both elements, and their interpretation.
 
 use std::{net::IpAddr, path::Path, str::FromStr as _, time::Duration};
 
@@ -7,12 +7,12 @@ use squall::{Config, Connect, Fingerprint, Identity, Interfaces, ServerTls, Trus
 
 use crate::hello::{MAX_TOKEN, MIN_TOKEN};
 
-/// Largest `latency` of either end, in milliseconds.
+/// Maximum of `latency` of either end, in milliseconds.
 pub(crate) const MAX_LATENCY_MS: u32 = 60_000;
 
 const LATENCY_MS: u32 = 300;
 
-/// A property with a value that cannot be used.
+/// A property with an invalid value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) property: &'static str,
@@ -32,7 +32,7 @@ impl std::fmt::Display for Fault {
     }
 }
 
-/// The properties, as they were set.
+/// Values of the properties.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     address: Option<String>,
@@ -66,7 +66,7 @@ impl Default for Settings {
     }
 }
 
-/// What an element does.
+/// Connection mode of an element.
 pub(crate) enum Plan {
     Connect(Box<Connect>, Box<Config>),
     Listen(Box<Listen>, Box<Config>),
@@ -82,7 +82,7 @@ fn text(name: &str, blurb: &str) -> glib::ParamSpec {
     glib::ParamSpecString::builder(name).blurb(blurb).mutable_ready().build()
 }
 
-/// The properties that both elements have.
+/// Returns the properties of both elements.
 pub(crate) fn properties() -> Vec<glib::ParamSpec> {
     vec![
         text("address", "HOST:PORT of the other end, to connect to it"),
@@ -117,7 +117,7 @@ pub(crate) fn properties() -> Vec<glib::ParamSpec> {
 }
 
 impl Settings {
-    /// Sets a property; `false` if it is none of these.
+    /// Sets a property; returns `false` if it is not one of these.
     pub(crate) fn set(&mut self, name: &str, value: &glib::Value) -> bool {
         let slot = match name {
             "insecure" => {
@@ -130,12 +130,12 @@ impl Settings {
             }
             _ => self.text_mut(name),
         };
-        // Empty is unset, as in gst-launch.
+        // An empty text is unset, as in gst-launch.
         let text = value.get::<Option<String>>().unwrap_or_default().filter(|text| !text.is_empty());
         slot.map(|slot| *slot = text).is_some()
     }
 
-    /// The value of a property; `None` if it is none of these.
+    /// Returns the value of a property; `None` if it is not one of these.
     pub(crate) fn get(&mut self, name: &str) -> Option<glib::Value> {
         match name {
             "insecure" => Some(self.insecure.to_value()),
@@ -160,7 +160,7 @@ impl Settings {
     }
 
     /// # Errors
-    /// The first property that cannot be used.
+    /// The first invalid property.
     pub(crate) fn plan(&self) -> Result<Plan, Fault> {
         if self.token.as_ref().is_some_and(|token| !(MIN_TOKEN..=MAX_TOKEN).contains(&token.len())) {
             return Err(Fault::new("token", format!("a token has {MIN_TOKEN} to {MAX_TOKEN} bytes")));
@@ -184,7 +184,7 @@ impl Settings {
             let congestion = squall::congestion_control(name);
             config = config.congestion(congestion.map_err(|error| Fault::new("congestion", error))?);
         }
-        // As the tunnel does: a shorter latency detects outages earlier.
+        // As in the tunnel: a shorter latency requires earlier detection of outages.
         let silence = Duration::from_millis(u64::from(self.latency_ms / 3).clamp(50, 200));
         Ok(config
             .silence(silence)

@@ -1,17 +1,19 @@
-//! From running times of the sender to those of the receiver. The two clocks are not synchronised.
+//! Conversion of the sender's running times to the receiver's. The two clocks are not synchronised.
 
-/// A minimum is valid for one to two of these, so that clocks may drift.
+/// Time window of a minimum, which is valid for one to two windows, so that clocks may drift.
 const WINDOW: i64 = 30_000_000_000;
 
-/// The offset follows by at most half of the time that passes for this long, and then by a part in `SLEW` of it.
+/// Time in which the offset may change by half of the elapsed time; later by the fraction `1 /
+/// SLEW`.
 const SETTLE: i64 = 1_000_000_000;
 const SLEW: i64 = 200;
 
-/// Estimates the offset of the clocks: the smallest difference between arrival and departure, minus the smallest one-way
-/// delay at that time. As the tunnel does; but the offset moves slowly, so that timestamps stay in order.
+/// Estimates the offset of the clocks: the smallest difference between arrival and departure, minus
+/// the smallest one-way delay at that time. As in the tunnel, except that the offset moves slowly,
+/// so that timestamps stay in order.
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
-    /// Smallest differences of the previous window and of this one.
+    /// Smallest differences of the previous and the current window.
     smallest: [Option<i64>; 2],
     window_start: i64,
     started: Option<i64>,
@@ -21,8 +23,9 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    /// A buffer that left at `sent` by the other clock began to arrive at `arrived` by this one, over paths whose fastest
-    /// takes `one_way`. Its timestamp is `time`. All in nanoseconds.
+    /// Adds the sample of a buffer that left at `sent` by the other clock and began to arrive at
+    /// `arrived` by this one, over paths whose fastest takes `one_way`. `time` is its timestamp.
+    /// All in nanoseconds.
     pub(crate) fn observe(&mut self, arrived: i64, sent: i64, one_way: i64, time: i64) {
         if arrived - self.window_start >= WINDOW {
             self.smallest = [self.smallest[1], None];
@@ -46,7 +49,7 @@ impl Timeline {
         self.updated = self.updated.max(time);
     }
 
-    /// The running time here of one of the sender; 0 for times before the pipeline started.
+    /// Converts a running time of the sender; 0 for times before the pipeline started.
     pub(crate) fn local(&self, time: i64) -> u64 {
         u64::try_from(time.saturating_add(self.offset)).unwrap_or(0)
     }

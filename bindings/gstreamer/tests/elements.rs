@@ -1,4 +1,5 @@
-//! The elements in a harness: states, errors, and the way of buffers, events and queries over the loopback interface.
+//! The elements in a harness: states, errors, and the processing of buffers, events and queries
+//! over the loopback interface.
 
 use std::{
     sync::{
@@ -25,14 +26,14 @@ fn element(name: &str) -> gst::Element {
     gst::ElementFactory::make(name).build().expect("is registered")
 }
 
-/// Running time begins now.
+/// Starts the harness with a running time of zero.
 fn play(harness: &mut Harness, element: &gst::Element) {
     harness.use_systemclock();
     element.set_base_time(gst::SystemClock::obtain().time());
     harness.play();
 }
 
-/// Waits until something holds, for two seconds.
+/// Waits for up to two seconds until the condition holds.
 fn holds(mut is_so: impl FnMut() -> bool) -> bool {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(2) {
@@ -44,7 +45,7 @@ fn holds(mut is_so: impl FnMut() -> bool) -> bool {
     false
 }
 
-/// The next buffer, within five seconds.
+/// Returns the next buffer, within five seconds.
 fn pull(harness: &mut Harness) -> gst::Buffer {
     let begun = Instant::now();
     loop {
@@ -56,7 +57,7 @@ fn pull(harness: &mut Harness) -> gst::Buffer {
     }
 }
 
-/// A receiver that plays, the harness at its pad, and its address.
+/// Returns a playing receiver, the harness at its pad, and its address.
 fn receiver(set: impl FnOnce(&gst::Element)) -> (Harness, gst::Element, String) {
     let source = element("squallsrc");
     let address = format!("127.0.0.1:{}", squall_testkit::reserve_port());
@@ -67,7 +68,7 @@ fn receiver(set: impl FnOnce(&gst::Element)) -> (Harness, gst::Element, String) 
     (harness, source, address)
 }
 
-/// A sender of `caps` that plays.
+/// Returns a playing sender of `caps`.
 fn sender(address: &str, caps: &str, set: impl FnOnce(&gst::Element)) -> (Harness, gst::Element) {
     let sink = element("squallsink");
     sink.set_property("address", address);
@@ -102,7 +103,7 @@ fn pushes(harness: &mut Harness, number: u64, flags: gst::BufferFlags) {
     assert_eq!(harness.push(buffer(number, flags)), Ok(gst::FlowSuccess::Ok));
 }
 
-/// Runs an element until its first error or the time is up; all texts of errors.
+/// Runs an element until its first error or the timeout; returns all texts of errors.
 fn errors(element: &gst::Element, time: Duration) -> Vec<String> {
     let pipeline = gst::Pipeline::new();
     pipeline.add(element).expect("is in no other");
@@ -182,7 +183,7 @@ fn an_element_starts_again_on_its_port() {
         pushes(&mut sending, round, KEY);
         let arrived = pull(&mut harness);
         assert_eq!(arrived.map_readable().expect("is mapped")[0], round as u8);
-        // Either end goes first.
+        // Either end stops first.
         if round % 2 == 0 {
             sink.set_state(gst::State::Null).expect("stops");
         }
@@ -287,7 +288,7 @@ fn other_caps_follow_in_the_stream() {
     assert_eq!(caps.structure(0).and_then(|caps| caps.get("width").ok()), Some(128), "{caps}");
 }
 
-/// Whether such an event follows.
+/// Returns `true` if such an event follows.
 fn has_event(mut next: impl FnMut() -> Option<gst::Event>, wanted: impl Fn(&gst::Event) -> bool) -> bool {
     holds(|| std::iter::from_fn(&mut next).any(|event| wanted(&event)))
 }
@@ -354,7 +355,7 @@ fn a_request_for_a_key_picture_goes_upstream_to_the_encoder() {
     assert!(has_event(|| sending.try_pull_upstream_event(), |event| event.has_name("GstForceKeyUnit")));
 }
 
-/// Stops an element, which must take no time worth mentioning.
+/// Stops an element; asserts that this takes no significant time.
 fn stops_at_once(element: &gst::Element) {
     let begun = Instant::now();
     element.set_state(gst::State::Null).expect("stops");
@@ -381,7 +382,7 @@ fn states_change_at_once_without_a_peer() {
 fn states_change_at_once_when_the_peer_is_gone() {
     let proxy = Arc::new(std::net::UdpSocket::bind("127.0.0.1:0").expect("binds"));
     let (mut receiving, source, address) = receiver(|_| {});
-    // A relay that is stopped: neither end learns that the other is gone.
+    // A relay that is stopped: neither end can detect that the other is gone.
     let stop = Arc::new(AtomicU32::new(0));
     let (relay, stopped) = (proxy.clone(), stop.clone());
     let server: std::net::SocketAddr = address.parse().expect("is one");
@@ -439,7 +440,7 @@ fn an_encoder_follows_the_bitrate() {
     assert!(holds(|| (10_000..=100_000).contains(&coder.property::<i32>("datarate"))));
 }
 
-/// A peer that is no element.
+/// Returns a session of a peer that is not an element.
 async fn stranger(address: &str) -> Session {
     let request = Connect::to(address).trust(Trust::InsecureAnyone);
     squall::connect(request).await.expect("connects")

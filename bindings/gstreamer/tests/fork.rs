@@ -1,4 +1,4 @@
-//! A stream that goes on while children of fork() end, and start elements of their own.
+//! A stream that continues while children of fork() end, and start their own elements.
 
 use std::{
     process,
@@ -8,7 +8,7 @@ use std::{
 use gstreamer::{self as gst, prelude::*};
 use gstreamer_check::Harness;
 
-/// What the parent has.
+/// Objects of the parent.
 struct Stream {
     source: Harness,
     sink: Harness,
@@ -42,7 +42,7 @@ impl Stream {
         Self { source, sink, number: 0, address }
     }
 
-    /// Sends a buffer every 10 ms until `count` have arrived; returns whether they did, within five seconds.
+    /// Sends a buffer every 10 ms until `count` have arrived; returns `false` after five seconds.
     fn goes_on(&mut self, mut count: u32) -> bool {
         let begun = Instant::now();
         while count > 0 && begun.elapsed() < Duration::from_secs(5) {
@@ -62,7 +62,7 @@ impl Stream {
     }
 }
 
-/// What children do; whether it went as it should.
+/// The code of a child; returns `true` on success.
 type Child = fn(&Stream) -> bool;
 
 const CHILDREN: [(&str, Child); 4] = [
@@ -73,7 +73,8 @@ const CHILDREN: [(&str, Child); 4] = [
         source.set_state(gst::State::Paused).is_ok() && source.set_state(gst::State::Null).is_ok()
     }),
     ("connects", |stream| {
-        // A receiver, as the element that it connects to, which refuses it: a sender would take the place of the parent's.
+        // A receiver, like the element that it connects to, which refuses it: a sender would
+        // replace the parent's.
         let source = element("squallsrc");
         source.set_property("address", &stream.address);
         source.set_property("insecure", true);
@@ -92,10 +93,10 @@ const CHILDREN: [(&str, Child); 4] = [
 
 #[expect(unsafe_code, reason = "it is the test of fork()")]
 fn fork(child: Child, stream: &Stream) -> libc::pid_t {
-    // SAFETY: the child runs code that is made for it, and ends.
+    // SAFETY: the child runs code made for it, and exits.
     let id = unsafe { libc::fork() };
     if id == 0 {
-        // SAFETY: has no memory to be wrong about.
+        // SAFETY: it accesses no memory.
         unsafe { libc::alarm(10) };
         process::exit(if child(stream) { 0 } else { 1 });
     }

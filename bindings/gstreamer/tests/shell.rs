@@ -1,4 +1,4 @@
-//! `gst-launch-1.0` at both ends, behind two links of which one fails: `squall-lab shell`.
+//! `gst-launch-1.0` at both ends, over two links of which one fails: `squall-lab shell`.
 
 #![cfg(target_os = "linux")]
 
@@ -39,7 +39,8 @@ deadline = "300ms"
 /// Pictures of 30 s.
 const PICTURES: usize = 900;
 
-/// A folder with the plugin alone: beside it in the target folder are libraries that are no plugins.
+/// Creates a folder with the plugin only: the target folder contains libraries that are not
+/// plugins.
 fn plugins(scratch: &Scratch) -> PathBuf {
     let test = std::env::current_exe().expect("is there");
     let plugin = test.ancestors().nth(2).expect("is in a folder").join("libgstsquall.so");
@@ -50,7 +51,7 @@ fn plugins(scratch: &Scratch) -> PathBuf {
     folder
 }
 
-/// `None`, and a line, if something is missing.
+/// Returns `None`, and prints a line, if something is missing.
 fn lab() -> Option<PathBuf> {
     let lab = std::env::var_os("SQUALL_LAB").map(PathBuf::from);
     let has = |element: &str| {

@@ -1,4 +1,4 @@
-//! Exceptions: one line each, the one that the command prints.
+//! Exceptions with one line each, which is that of the command.
 
 use pyo3::{PyErr, create_exception, exceptions::PyException};
 
@@ -18,7 +18,7 @@ create_exception!(
     "A session that can't be had, is over, or belongs to the process that this one was forked from."
 );
 
-/// For `map_err`.
+/// Converts an error, for `map_err`.
 pub(crate) fn scenario(error: impl std::fmt::Display) -> PyErr {
     ScenarioError::new_err(error.to_string())
 }

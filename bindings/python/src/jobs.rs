@@ -1,4 +1,4 @@
-//! Runs on all cores.
+//! Parallel runs on all cores.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::run::Run;
 use crate::scenario::Scenario;
 use crate::scheduler::{Custom, Failure, registry};
 
-/// How long Ctrl-C waits at most before no further run begins.
+/// Maximum time from Ctrl-C until no further run begins.
 const SIGNALS: Duration = Duration::from_millis(100);
 
 /// A run to carry out.
@@ -28,14 +28,15 @@ struct Job {
     key: String,
 }
 
-/// What all jobs of a call have in common.
+/// Common parameters of all jobs of a call.
 struct Work {
     custom: Vec<Custom>,
     condensed: bool,
     stop: AtomicBool,
 }
 
-/// The number that stands for this module in keys: results of another one are not taken for its own.
+/// Returns the number that identifies this module in keys, so that results of another version are
+/// not reused.
 #[pyfunction]
 pub(crate) fn program(py: Python<'_>, file: PathBuf) -> PyResult<u64> {
     py.detach(move || squall_lab::experiment::program(&file))
@@ -65,8 +66,9 @@ pub(crate) fn check(
     Ok(names)
 }
 
-/// Carries out runs on all cores, each a scenario, a scheduler, a seed and a key. `done` is called in this thread with the
-/// index and the result of each, in the order in which they end. Without series over time and single blocks if `condensed`.
+/// Carries out runs on all cores, each given by a scenario, a scheduler, a seed and a key. `done`
+/// is called in this thread with the index and the result of each, in the order in which they end.
+/// With `condensed`, results have no time series and no single blocks.
 #[pyfunction]
 pub(crate) fn run_jobs(
     py: Python<'_>,

@@ -1,8 +1,10 @@
-//! The native half of Squall's Python package: the module `squall._squall`, which `squall` and `squall.lab` build on.
+//! Native half of Squall's Python package: the module `squall._squall`, which `squall` and
+//! `squall.lab` use.
 //!
-//! `scenario` and `run` wrap the laboratory's scenarios and results, `jobs` runs them on all cores with the interpreter
-//! released, and `scheduler` lets sessions ask a scheduler that is written in Python. `session` has the product's sessions for
-//! asyncio. `python/squall/_squall.pyi` documents what Python sees.
+//! `scenario` and `run` wrap the laboratory's scenarios and results, `jobs` runs them on all cores
+//! with the interpreter released, and `scheduler` connects sessions to schedulers written in
+//! Python. `session` provides the product's sessions for asyncio. `python/squall/_squall.pyi`
+//! documents the Python interface.
 
 mod error;
 mod jobs;
@@ -12,7 +14,7 @@ mod scenario;
 mod scheduler;
 mod session;
 
-/// What is compiled.
+/// Contents of the native module.
 #[pyo3::pymodule]
 mod _squall {
     use pyo3::prelude::*;

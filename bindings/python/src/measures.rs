@@ -3,7 +3,7 @@
 use pyo3::pyfunction;
 use squall_lab::{Measure, measure::Unit};
 
-/// The name of every measure and its unit, in the order of `squall-lab repro --csv`.
+/// Returns the name and unit of every measure, in the order of `squall-lab repro --csv`.
 #[pyfunction]
 pub(crate) fn measures() -> Vec<(String, &'static str)> {
     Measure::all().map(|measure| (measure.to_string(), unit(measure.unit()))).collect()

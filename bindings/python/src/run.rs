@@ -10,16 +10,16 @@ use squall_lab::measure::{Measure, Subject, View};
 
 use crate::error::Error;
 
-/// One number of a run: flow, class and path that it is of, the name of the measure, and its value.
+/// One number of a run: its flow, class and path, the name of the measure, and its value.
 type Value = (Option<String>, Option<String>, Option<String>, String, f64);
 
-/// What one run measured.
+/// Result of one run.
 #[pyclass(module = "squall.lab", frozen)]
 pub(crate) struct Run {
     pub(crate) record: Record,
 }
 
-/// The runs in a file of a folder of results. A last line that is cut off is left out.
+/// Reads the runs in a file of a results folder. An incomplete last line is skipped.
 #[pyfunction]
 pub(crate) fn read_runs(py: Python<'_>, file: PathBuf) -> PyResult<Vec<Run>> {
     let records =
@@ -29,14 +29,14 @@ pub(crate) fn read_runs(py: Python<'_>, file: PathBuf) -> PyResult<Vec<Run>> {
 
 #[pymethods]
 impl Run {
-    /// From a line of a folder of results.
+    /// Parses a line of a results folder.
     #[staticmethod]
     fn from_record(line: &str) -> PyResult<Self> {
         let record = serde_json::from_str(line).map_err(|error| PyValueError::new_err(error.to_string()))?;
         Ok(Self { record })
     }
 
-    /// The line of a folder of results, with its end.
+    /// Returns the line for a results folder, including its end.
     fn to_record(&self) -> String {
         record_line(&self.record)
     }
@@ -75,7 +75,7 @@ impl Run {
         &self.record.key
     }
 
-    /// Whether all checks of the scenario passed that are about its scheduler.
+    /// `true` if all checks of the scenario that concern its scheduler passed.
     #[getter]
     fn passed(&self) -> bool {
         self.record.run.checks.iter().all(|check| check.pass)
@@ -110,7 +110,7 @@ impl Run {
         Ok(subject.measure(measure, View::default(), &self.record.run))
     }
 
-    /// All of its numbers, in the order of `squall-lab repro --csv`.
+    /// Returns all numbers, in the order of `squall-lab repro --csv`.
     fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let run = &self.record.run;
         let values: Vec<Value> = Subject::all(run)

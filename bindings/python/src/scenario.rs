@@ -11,16 +11,16 @@ use squall_terminal::{input, output};
 
 use crate::error::scenario as problem;
 
-/// What restores a scenario in another process.
+/// Data that restores a scenario in another process.
 type Restore<'py> = (Bound<'py, PyAny>, (String, String, PathBuf, Point));
 
 /// A scenario, or one point of an experiment.
 #[pyclass(module = "squall.lab", frozen)]
 pub(crate) struct Scenario {
     pub(crate) cell: Arc<Cell>,
-    /// What stands for its file in errors.
+    /// Name of its file in errors.
     file: String,
-    /// Where the files are that it names.
+    /// Folder of the files that it references.
     base: PathBuf,
     keys: OnceLock<Keys>,
 }
@@ -32,19 +32,19 @@ impl Scenario {
         input::check(&path).map_err(|error| problem(output::one_line(&error)))?;
         let scenario = Loaded::load(&path).map_err(problem)?;
         let file = path.display().to_string();
-        // It was read as a scenario just now, so it is short and text.
+        // It has just been read as a scenario, so it is short and text.
         let text = std::fs::read_to_string(&path).map_err(|error| problem(format!("{file}: {error}")))?;
         let cell = Cell { point: Point::new(), scenario, text };
         Ok(Self::new(cell, file, folder(path)))
     }
 
-    /// From TOML; files that it names are in `base`, and `name` stands for its file in errors.
+    /// Parses TOML; referenced files are in `base`, and `name` is the name of the file in errors.
     #[staticmethod]
     fn parse(text: String, name: String, base: PathBuf) -> PyResult<Self> {
         Self::restore(text, name, base, Point::new())
     }
 
-    /// From the JSON of a dict with the fields of the file.
+    /// Parses the JSON of a dict with the fields of the file.
     #[staticmethod]
     fn from_json(json: &str, name: String, base: PathBuf) -> PyResult<Self> {
         let table: toml::Table =
@@ -52,7 +52,7 @@ impl Scenario {
         Self::parse(table.to_string(), name, base)
     }
 
-    /// Every point of the experiment in a file.
+    /// Returns every point of the experiment in a file.
     #[staticmethod]
     fn cells(path: PathBuf, quick: bool) -> PyResult<Vec<Self>> {
         input::check(&path).map_err(|error| problem(output::one_line(&error)))?;
@@ -123,7 +123,7 @@ impl Scenario {
         &self.cell.text
     }
 
-    /// Stands for everything that the result of a run depends on.
+    /// Returns a key of everything that determines the result of a run.
     fn key(&self, scheduler: &str, seed: u64, program: u64) -> String {
         self.keys.get_or_init(|| Keys::of(&self.cell)).key(scheduler, seed, program)
     }
@@ -138,7 +138,7 @@ impl Scenario {
         Self { cell: Arc::new(cell), file, base, keys: OnceLock::new() }
     }
 
-    /// The error of a scheduler that the text names, with its place.
+    /// Returns the error of a scheduler in the text, with its position.
     pub(crate) fn check_text(&self, registry: &Registry) -> PyResult<()> {
         Loaded::check_text(&self.cell.text, &self.file, registry).map_err(problem)
     }

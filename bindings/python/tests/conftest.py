@@ -1,4 +1,4 @@
-"""What the tests share: the scenarios of the repository, and the program to compare with."""
+"""Common parts of the tests: the scenarios of the repository, and the program to compare with."""
 
 import os
 import subprocess

@@ -35,6 +35,6 @@ def test_session() -> None:
     lines = ran.stdout.splitlines()
     received = sum(": 20000 bytes" in line for line in lines)
     outcomes = [line.split(": ")[1] for line in lines if ": 20000 bytes" not in line]
-    # Where other work keeps the machine busy a block can expire within its 150 ms.
+    # On a busy machine a block can expire within its 150 ms.
     assert len(outcomes) == 3 and set(outcomes) <= {"delivered", "expired"}
     assert outcomes.count("delivered") <= received <= 3

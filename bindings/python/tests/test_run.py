@@ -164,12 +164,12 @@ def test_the_interpreter_is_free_during_a_run() -> None:
     spent = time.monotonic() - begin
     stop.set()
     counter.join()
-    # A run that held the interpreter would leave it to others only at its ends.
+    # A run that held the interpreter would release it only at its ends.
     assert spent > 0.1 and ticks > 10, (spent, ticks)
 
 
 def test_ctrl_c_ends_a_call() -> None:
-    # Python has no handler where the signal is ignored, as in the background of a shell.
+    # Python has no handler if the signal is ignored, as in the background of a shell.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Timer(0.5, signal.raise_signal, [signal.SIGINT]).start()
     begin = time.process_time()
@@ -178,5 +178,5 @@ def test_ctrl_c_ends_a_call() -> None:
             lab.run({**SHORT, "duration": "10s"}, seeds=range(1_000))
     finally:
         signal.signal(signal.SIGINT, before)
-    # All of them would take minutes of processor time; how long that lasts depends on what else the machine does.
+    # All of them would take minutes of processor time; the elapsed time depends on the load of the machine.
     assert time.process_time() - begin < 20

@@ -19,7 +19,7 @@ class MinRtt(lab.Scheduler):
 
 def without_name(run: lab.Run) -> dict[str, Any]:
     result = run.to_dict()
-    # Checks are about the schedulers that a scenario names.
+    # Checks are for schedulers named in a scenario.
     return {key: value for key, value in result.items() if key not in ("scheduler", "checks")}
 
 

@@ -127,7 +127,7 @@ def test_an_identity_stays_the_same(tmp_path: Path) -> None:
 
 def test_a_port_is_free_again_after_its_listener() -> None:
     async def run() -> None:
-        # Where no other test takes the port in between.
+        # An address on which no other test takes the port in between.
         address, kept = "127.0.0.77:0", []
         for number in range(20):
             listener = squall.listen(address)
@@ -138,7 +138,7 @@ def test_a_port_is_free_again_after_its_listener() -> None:
                 with pytest.raises(squall.SessionError, match="in use"):
                     squall.listen(address)
             if number % 2:
-                # A listener that was closed has no port, even if something still refers to it.
+                # A closed listener has no port, even if it is still referenced.
                 kept.append((listener, sides))
                 listener.close()
             del listener, sides
@@ -179,7 +179,7 @@ def test_mistakes_are_one_line() -> None:
 
 
 def test_processes_with_sessions_end_cleanly() -> None:
-    # The interpreter is taken down while results are being returned to it; side by side, as that depends on the moment.
+    # The interpreter shuts down while results are being returned to it; many at once, because it depends on the timing.
     command = [sys.executable, str(ROOT / "bindings/python/examples/session.py")]
     processes = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for _ in range(24)]
     assert [(process.communicate()[1], process.returncode) for process in processes] == [("", 0)] * 24

@@ -38,7 +38,7 @@ def test_a_sweep_is_its_runs(serial: list[str]) -> None:
     assert len(serial) == 200 == len(set(serial))
     [run] = lab.run(SHORT, "sp", 3)
     [swept] = [lab.Run.from_record(line) for line in serial if f'"key":"{run.key}"' in line]
-    # The goodput of a path is taken of its series over time, which a sweep does not keep.
+    # The goodput of a path is calculated from its time series, which a sweep does not keep.
     kept = [
         (*of, name, value) for *of, name, value in run.values() if (of[0], name) != (None, "goodput") or of[2] is None
     ]
@@ -87,7 +87,7 @@ def test_a_killed_sweep_is_continued(serial: list[str], tmp_path: Path) -> None:
         lab.sweep(SCENARIOS, SCHEDULERS, SEEDS, folder=tmp_path, progress=interrupt)
     kept = sum(len(file.read_text().splitlines()) for file in tmp_path.iterdir())
     assert kept == 30
-    # A process that is killed may leave a line unfinished.
+    # A killed process may leave a line unfinished.
     with (tmp_path / "short.jsonl").open("a") as out:
         out.write('{"experiment":"sho')
     results = lab.sweep(SCENARIOS, SCHEDULERS, SEEDS, folder=tmp_path, progress=lambda *now: counts.append(now))

@@ -1,18 +1,19 @@
-//! What a decision costs.
+//! Cost of a decision.
 //!
 //! Three groups, each in the time of one packet:
 //!
-//! - `next/<scheduler>`: one call of [`Scheduler::next`] and nothing else. The queue does not change
-//!   between the calls, so what the scheduler reads is in the processor's cache, and a scheduler with a
-//!   memory repeats the same step; the answer is checked to be work to send, never "nothing", except
-//!   where the fastest path is full.
-//! - `apply`: what the queue does for each packet: noting it sent, lost, sent again and acknowledged.
-//!   The same for every scheduler. Timed in runs of one block's packets.
-//! - `packet/<scheduler>`: the whole life of a packet in a session that keeps that many blocks queued:
-//!   `next`, noting the packet as sent, noting an earlier one as acknowledged, and its share of taking
-//!   complete blocks out and new ones in. This one walks through the queue as a session would.
+//! - `next/<scheduler>`: one call of [`Scheduler::next`] and nothing else. The queue does not
+//!   change between the calls, so the data that the scheduler reads is in the processor's cache,
+//!   and a stateful scheduler repeats the same step. The decision is checked to be work to send,
+//!   never "nothing", except in the case where the fastest path is full.
+//! - `apply`: the queue's bookkeeping for each packet: sent, lost, sent again and acknowledged. It
+//!   is independent of the scheduler. Timed in runs of one block's packets.
+//! - `packet/<scheduler>`: all steps for a packet in a session with a constant number of queued
+//!   blocks: `next`, recording the packet as sent, recording an earlier one as acknowledged, and
+//!   its share of replacing complete blocks by new ones. This group walks through the queue as a
+//!   session would.
 //!
-//! Not in any of them: packets, encryption, sockets, the making of the path views.
+//! Not included in any group: packets, encryption, sockets, and building the path views.
 
 use std::{
     collections::VecDeque,
@@ -34,7 +35,7 @@ const BLOCK: u32 = PACKETS * CHUNK;
 /// Packets in flight before the oldest is acknowledged.
 const IN_FLIGHT: usize = 128;
 
-/// (blocks, paths): each growing alone around the headline of 100 blocks and 4 paths.
+/// (blocks, paths): each varied alone around the reference of 100 blocks and 4 paths.
 const SIZES: [(u64, u8); 9] =
     [(1, 4), (10, 4), (100, 1), (100, 2), (100, 4), (100, 8), (1000, 4), (10_000, 4), (10_000, 8)];
 
@@ -59,7 +60,7 @@ fn views(paths: u8) -> Vec<PathView> {
         .collect()
 }
 
-/// Four paths: the fastest is full, the others are a hundred times as slow.
+/// Four paths: the fastest is full, the others have a hundred times its RTT.
 fn fastest_full() -> Vec<PathView> {
     let window = 10 * u64::from(CHUNK);
     let path = |id| PathView::example(id, if id == 0 { ms(10) } else { ms(1_000) }, window);
@@ -68,7 +69,7 @@ fn fastest_full() -> Vec<PathView> {
     views
 }
 
-/// Paths with loss, so that parity is in question, and a silent one, so that copies are.
+/// Paths with loss, so that parity is considered, and a silent one, so that copies are.
 fn troubled(paths: u8) -> Vec<PathView> {
     let mut views = views(paths);
     views.iter_mut().for_each(|view| view.loss = 0.01);
@@ -76,8 +77,8 @@ fn troubled(paths: u8) -> Vec<PathView> {
     views
 }
 
-/// A queue in use: of the older half of the blocks each packet was sent and one in four has arrived; the
-/// newer half is fresh.
+/// A queue in use: all packets of the older half of the blocks have been sent and one in four has
+/// arrived; the newer half is fresh.
 fn queue_in_use(blocks: u64, paths: u8) -> BlockQueue {
     in_use(fresh_queue(blocks), blocks, paths)
 }
@@ -95,8 +96,8 @@ fn in_use(mut queue: BlockQueue, blocks: u64, paths: u8) -> BlockQueue {
     queue
 }
 
-/// The longest way to a lost range: one block of the largest size, sent in packets, of which the very
-/// first was lost and repaired and the very last is lost.
+/// The longest search for a lost range: one block of the largest size, sent in packets, of which
+/// the first was lost and repaired and the last is lost.
 fn largest_block() -> BlockQueue {
     let mut queue = BlockQueue::new();
     let (id, len) = (BlockId(0), MAX_BLOCK);
@@ -137,12 +138,12 @@ fn next(c: &mut Criterion) {
         (0..100).for_each(|id| insert(&mut queue, id));
         bench("100x4, lossy and silent".into(), &in_use(queue, 100, 4), &troubled(4), false);
         bench("largest block".into(), &largest_block(), &views(4), true);
-        // Some wait for the fastest path here, which is a decision too.
+        // Some schedulers wait for the fastest path here, which is a decision too.
         bench("100x4, fastest full".into(), &queue_in_use(100, 4), &fastest_full(), false);
     }
 }
 
-/// Times `op` on each packet of the oldest block, which is new every time.
+/// Times `op` on each packet of the oldest block; every block is used once.
 fn each_packet(
     queue: &mut BlockQueue,
     count: u64,
@@ -162,7 +163,7 @@ fn each_packet(
         insert(queue, last.0 + 1);
         queue.remove(first);
     }
-    // Whole blocks were timed; the caller asked for `count` packets.
+    // Whole blocks were timed; criterion requested `count` packets.
     total.mul_f64(count as f64 / (count.div_ceil(u64::from(PACKETS)) * u64::from(PACKETS)) as f64)
 }
 
@@ -190,7 +191,7 @@ fn apply(c: &mut Criterion) {
     }
 }
 
-/// A session that always has the same number of blocks queued.
+/// A session with a constant number of queued blocks.
 struct Session {
     queue: BlockQueue,
     views: Vec<PathView>,
@@ -214,7 +215,7 @@ impl Session {
                 self.flying.push_back(packet);
             }
             Decision::Cancel { block, .. } => self.replace(block, scheduler),
-            // With everything in flight and nothing to copy, the next thing to happen is an arrival.
+            // Everything is in flight and there is nothing to copy: the next event is an arrival.
             Decision::Probe(_) | Decision::Idle { .. } => self.arrival(scheduler),
         }
         if self.flying.len() > IN_FLIGHT {
@@ -248,7 +249,7 @@ fn packet(c: &mut Criterion) {
     for name in names() {
         let mut group = c.benchmark_group(format!("packet/{name}"));
         for (blocks, paths) in [(10, 4), (100, 1), (100, 4), (100, 8), (1000, 4), (10_000, 4)] {
-            // A scheduler belongs to one session: some keep what they know of its blocks.
+            // A scheduler belongs to one session: some keep state of its blocks.
             let mut scheduler = squall_papers::registry().build(name).expect("is registered");
             let mut session = Session::new(blocks, paths);
             group.bench_function(BenchmarkId::from_parameter(format!("{blocks}x{paths}")), |b| {

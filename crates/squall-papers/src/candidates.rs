@@ -2,7 +2,7 @@
 
 use squall_sched::{Context, PathState, PathView};
 
-/// The fastest path, perhaps full, and the path on which a packet could leave now.
+/// The fastest path, which may be full, and the path on which a packet could leave now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidates<'a> {
     /// The path with the lowest smoothed RTT, with or without room.
@@ -12,23 +12,23 @@ pub(crate) struct Candidates<'a> {
 }
 
 impl<'a> Candidates<'a> {
-    /// `None` when no path has room. The lower id wins a tie.
+    /// Returns `None` if no path has room. The lower id wins a tie.
     pub(crate) fn of(cx: &Context<'a>) -> Option<Self> {
         let open = cx.fastest_with_room()?;
         let fastest = cx.paths.iter().filter(|p| opens(p)).min_by_key(|p| (p.srtt, p.id)).unwrap_or(open);
-        // A full path that opens again and is not the faster one is nothing to wait for.
+        // A full path that reopens but is not faster is not worth waiting for.
         let fastest = if (fastest.srtt, fastest.id) < (open.srtt, open.id) { fastest } else { open };
         Some(Self { fastest, open })
     }
 
-    /// Whether the fastest path has room, so that there is nothing to decide.
+    /// `true` if the fastest path has room, so that there is nothing to decide.
     pub(crate) fn fastest_is_open(&self) -> bool {
         self.fastest.id == self.open.id
     }
 }
 
-/// Whether the path will have room once what is in flight on it has met its fate. Waiting for any other
-/// path, one that fell silent or whose budget is spent, could be waiting for ever.
+/// `true` if the path will have room once its packets in flight are acknowledged or lost. Waiting
+/// for any other path (silent, or with its budget spent) could take for ever.
 fn opens(path: &PathView) -> bool {
     path.is_open() && path.state == PathState::Active && path.window >= u64::from(path.chunk)
 }

@@ -1,9 +1,9 @@
-//! The test of ECF: does data arrive earlier by waiting for a fast path that is full, or by going on a
-//! slower one that has room?
+//! The test of ECF: does data arrive earlier by waiting for a fast path that is full, or by sending
+//! it on a slower one with room?
 //!
 //! Source: Lim et al., "ECF: An MPTCP Path Scheduler to Manage Heterogeneous Paths" (CoNEXT 2017),
-//! Algorithm 1. With `k` bytes still to send, windows `CWND`, smoothed round-trip times `RTT`, their mean
-//! deviations `σ`, the fast path `f` and the slow path `s`:
+//! Algorithm 1. With `k` bytes left to send, windows `CWND`, smoothed round-trip times `RTT`, their
+//! mean deviations `σ`, the fast path `f` and the slow path `s`:
 //!
 //! ```text
 //! rounds_i = max(1, k / CWND_i)        δ = max(σ_f, σ_s)
@@ -12,14 +12,14 @@
 //! B:  rounds_s·RTT_s ≥ 2·RTT_f + δ
 //! ```
 //!
-//! A: the fast path would be done, one round trip of waiting included, before a packet sent now on
-//! the slow path; B, that the slow path on its own would take longer than waiting and sending one
-//! window on the fast one. Wait if both hold.
+//! A: the fast path would finish, including one round trip of waiting, before a packet sent now on
+//! the slow path. B: the slow path alone would take longer than waiting and sending one window on
+//! the fast one. Wait if both hold.
 //!
-//! The paper prints `k / CWND` without the lower bound of 1. With less than a window to send, B would then
-//! come out false for every short block, and its last packets would go on the slow path, which is what ECF
-//! is there to prevent; part of a window takes a whole round trip all the same. The authors' implementation
-//! for Linux has the bound in both places, and so has this one.
+//! The paper prints `k / CWND` without the lower bound of 1. With less than a window to send, B
+//! would then be false for every short block, and its last packets would be sent on the slow path,
+//! which ECF is meant to prevent; even a part of a window takes a whole round trip. The authors'
+//! implementation for Linux has the bound in both places, and so has this one.
 
 use squall_sched::PathView;
 
@@ -28,14 +28,14 @@ use squall_sched::PathView;
 pub(crate) enum Verdict {
     /// Keep it for the fast path.
     Wait,
-    /// Send it on the slow path: B does not hold, so the slow path is not that slow.
+    /// Send it on the slow path: B does not hold, so the slow path is fast enough.
     Send,
-    /// Send it on the slow path: A does not hold, so the fast path has too much to do.
+    /// Send it on the slow path: A does not hold, so the fast path has too much left to send.
     SendClearly,
 }
 
-/// Whether `bytes` are better kept for `fast`, which is full, than sent on `slow`, which has room. `margin`
-/// is added to 1 in A: above 0 for a scheduler that waits already and shall not waver.
+/// Decides between keeping `bytes` for `fast`, which is full, and sending them on `slow`, which has
+/// room. `margin` is added to 1 in A: above 0 as hysteresis for a scheduler that already waits.
 pub(crate) fn weigh(bytes: u64, fast: &PathView, slow: &PathView, margin: f64) -> Verdict {
     let (rtt_f, rtt_s) = (fast.srtt.micros() as f64, slow.srtt.micros() as f64);
     let delta = fast.rtt_dev.max(slow.rtt_dev).micros() as f64;
@@ -48,7 +48,7 @@ pub(crate) fn weigh(bytes: u64, fast: &PathView, slow: &PathView, margin: f64) -
     }
 }
 
-/// Round trips that `bytes` take on `path`.
+/// Returns the round trips that `bytes` take on `path`.
 fn rounds(bytes: u64, path: &PathView) -> f64 {
     (bytes as f64 / path.window.max(1) as f64).max(1.0)
 }
@@ -77,7 +77,7 @@ mod tests {
         let (fast, slow) = (path(10, 10, 1), path(100, 10, 10));
         // δ = 10. One packet: A: (1 + 1)·10 = 20 < 110. B: 1·100 ≥ 2·10 + 10 = 30. Wait.
         assert_eq!(verdict(1, &fast, &slow, 0.0), Verdict::Wait);
-        // 99 packets: (1 + 9.9)·10 = 109 < 110: still. 100: (1 + 10)·10 = 110: not less.
+        // 99 packets: (1 + 9.9)·10 = 109 < 110: still wait. 100: (1 + 10)·10 = 110: not less.
         assert_eq!(verdict(99, &fast, &slow, 0.0), Verdict::Wait);
         assert_eq!(verdict(100, &fast, &slow, 0.0), Verdict::SendClearly);
     }

@@ -1,13 +1,13 @@
-//! The latest latencies measured on a path: their mean, their deviation, their age.
+//! The latest latencies of a path: mean, deviation, age.
 
 use std::collections::VecDeque;
 
 use squall_sched::{Span, Time};
 
-/// Longest latency that is reckoned with, a minute: sums of squares stay within range.
+/// Maximum latency, a minute: bounds the sums of squares.
 const LONGEST: Span = Span::from_millis(60_000);
 
-/// Mean and deviation of measurements that come and go.
+/// Mean and deviation of a changing set of measurements.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Moments {
     count: u64,
@@ -23,7 +23,7 @@ impl Moments {
         self.squares += square(latency);
     }
 
-    /// Takes out what was added.
+    /// Removes a measurement that was added.
     pub(crate) fn remove(&mut self, latency: Span) {
         let latency = latency.min(LONGEST);
         self.count -= 1;
@@ -31,12 +31,12 @@ impl Moments {
         self.squares -= square(latency);
     }
 
-    /// Mean of the measurements; 0 without any.
+    /// Returns the mean of the measurements; 0 without any.
     pub(crate) fn mean(&self) -> f64 {
         self.sum as f64 / self.count.max(1) as f64
     }
 
-    /// Standard deviation, estimated from the measurements; 0 of fewer than two.
+    /// Returns the standard deviation, estimated from the measurements; 0 for fewer than two.
     pub(crate) fn deviation(&self) -> f64 {
         let n = u128::from(self.count);
         if n < 2 {
@@ -47,33 +47,33 @@ impl Moments {
     }
 }
 
-/// A window of measurements that keeps their mean and their deviation.
+/// A window of measurements with their mean and deviation.
 #[derive(Clone, Debug)]
 pub(crate) struct LatencyWindow {
     samples: VecDeque<Span>,
     capacity: usize,
     moments: Moments,
-    /// When the path last delivered.
+    /// Time of the path's last delivery.
     delivered: Time,
 }
 
 impl LatencyWindow {
-    /// Of at most `capacity` measurements.
+    /// Creates a window of at most `capacity` measurements.
     pub(crate) fn new(capacity: usize) -> Self {
         let samples = VecDeque::with_capacity(capacity);
         Self { samples, capacity, moments: Moments::default(), delivered: Time::EPOCH }
     }
 
-    /// Notes that the path's latest measurement is `latency`. The same as before may be the same measurement,
-    /// and is not counted.
+    /// Records the path's latest measurement. A value equal to the last may be the same
+    /// measurement, and is not counted.
     pub(crate) fn observe(&mut self, latency: Span, now: Time) {
         if self.samples.back() != Some(&latency.min(LONGEST)) {
             self.push(latency, now);
         }
     }
 
-    /// Notes an answer, and with it the latest measurement: one of its own, however equal to the one before,
-    /// if none was noted at this time.
+    /// Records an acknowledgement and the latest measurement. It counts even if it equals the last,
+    /// unless one was recorded at this time already.
     pub(crate) fn answered(&mut self, latency: Span, now: Time) {
         if self.delivered < now {
             self.push(latency, now);
@@ -90,28 +90,28 @@ impl LatencyWindow {
         self.delivered = now;
     }
 
-    /// Forgets everything.
+    /// Removes all measurements.
     pub(crate) fn clear(&mut self) {
         self.samples.clear();
         (self.moments, self.delivered) = (Moments::default(), Time::EPOCH);
     }
 
-    /// Number of measurements.
+    /// Returns the number of measurements.
     pub(crate) fn len(&self) -> usize {
         self.samples.len()
     }
 
-    /// Mean of the measurements; 0 without any.
+    /// Returns the mean of the measurements; 0 without any.
     pub(crate) fn mean(&self) -> f64 {
         self.moments.mean()
     }
 
-    /// Standard deviation, estimated from the measurements; 0 of fewer than two.
+    /// Returns the standard deviation, estimated from the measurements; 0 for fewer than two.
     pub(crate) fn deviation(&self) -> f64 {
         self.moments.deviation()
     }
 
-    /// Time since the path last delivered.
+    /// Returns the time since the path's last delivery.
     pub(crate) fn age(&self, now: Time) -> Span {
         now - self.delivered
     }
@@ -163,7 +163,7 @@ mod tests {
             (2, us(1), us(0)),
             "one at a time"
         );
-        // However steady the path, an outlier leaves the window.
+        // On a steady path too, an outlier leaves the window.
         (10..13).for_each(|now| window.answered(us(10), at_us(now)));
         assert_eq!((window.len(), window.mean(), window.deviation()), (3, 10.0, 0.0));
         window.clear();

@@ -1,4 +1,5 @@
-//! The schedulers and congestion controllers of published systems, reimplemented, so that they can be compared on one engine.
+//! Schedulers and congestion controllers of published systems, reimplemented for comparison on one
+//! engine.
 //!
 //! | module | source |
 //! | --- | --- |
@@ -18,7 +19,8 @@
 //! | [`salsify`](controllers::salsify) | NSDI 2018; one of AUGUR's evaluation |
 //! | [`cubic`](controllers::cubic) | CUBIC for several connections, as quic-go's; NineTails ran on it |
 //!
-//! Each is a file or folder that opens with its source, its equations and the decisions where the paper is silent.
+//! Each is a file or folder that starts with its source, its equations, and the decisions on points
+//! that the paper leaves open.
 //!
 //! ```
 //! let registry = squall_papers::registry();
@@ -42,14 +44,14 @@ pub use near_tail::near_tail;
 use squall_proto::congestion;
 use squall_sched::Registry;
 
-/// The schedulers of `squall-sched` and those of this crate.
+/// Returns a registry of the schedulers of `squall-sched` and of this crate.
 pub fn registry() -> Registry {
     let mut registry = Registry::standard();
     schedulers::register(&mut registry);
     registry
 }
 
-/// The congestion controllers of `squall-proto` and those of this crate.
+/// Returns a registry of the congestion controllers of `squall-proto` and of this crate.
 pub fn controllers() -> congestion::Registry {
     let mut registry = congestion::Registry::standard();
     controllers::register(&mut registry);

@@ -1,29 +1,31 @@
-//! Is a message near its end, so that losing a packet now would cost more than sending everything twice?
+//! Detects that a message is near its end, so that losing a packet would cost more than sending
+//! everything twice.
 //!
-//! Source: the paper of MAppLE (the MPQUIC application latency evaluation platform) and NineTails, §IV-B,
-//! Eq. 1. A loss in the
-//! middle of a message is made good while the rest is still being sent; one near the end is waited for. So
-//! redundancy pays from where the time to send the rest, on the best path alone, since all others only
-//! repeat, is shorter than the time to recover a packet:
+//! Source: the paper of MAppLE (the MPQUIC application latency evaluation platform) and NineTails,
+//! §IV-B, Eq. 1. A loss in the middle of a message is repaired while the rest is still being sent;
+//! the receiver has to wait for the repair of one near the end. Redundancy therefore pays once the
+//! time to send the rest is shorter than the time to recover a packet. Only the best path counts,
+//! because all others only repeat:
 //!
 //! ```text
 //! remaining / rate < min(3/2·RTT, RTO_min + 1/2·RTT)
 //! ```
 //!
-//! The left bound is fast retransmission, the right one the retransmission timeout of a packet that has
-//! none behind it. The paper prints `highestRate` where `RTT` stands here, which would compare a time
-//! with a rate; its §II-B gives both recovery times in RTT.
+//! The left bound is fast retransmission; the right one is the retransmission timeout of a packet
+//! without another one behind it. The paper prints `highestRate` instead of `RTT`, which would
+//! compare a time with a rate; its §II-B gives both recovery times in RTT.
 
 use squall_sched::Span;
 
-/// Whether `remaining` bytes, sent at `rate` (bits per second), are gone before a packet lost on a path with
-/// that `rtt` is recovered. `rto_min` is the shortest retransmission timeout. Never at a rate of 0.
+/// Returns `true` if `remaining` bytes, sent at `rate` (bits per second), have left before a packet
+/// lost on a path with that `rtt` is recovered. `rto_min` is the minimum retransmission timeout.
+/// Always `false` at a rate of 0.
 pub fn near_tail(remaining: u64, rate: u64, rtt: Span, rto_min: Span) -> bool {
     u128::from(remaining) * 8_000_000 < u128::from(rate) * u128::from(recovery_time(rtt, rto_min).micros())
 }
 
-/// How long after its first transmission a lost packet arrives, if it is sent again on a path with that
-/// `rtt`: after fast retransmission or the timeout, whichever is sooner.
+/// Time from the first transmission of a lost packet until its arrival, if it is sent again on a
+/// path with that `rtt`: after fast retransmission or the timeout, whichever is sooner.
 fn recovery_time(rtt: Span, rto_min: Span) -> Span {
     rtt.min(rto_min) + rtt / 2
 }
@@ -51,8 +53,9 @@ mod tests {
         // 50 Mbps and 100 ms of RTT: 150 ms at 6,250 bytes a millisecond are 937,500 bytes.
         assert!(near_tail(937_499, 50_000_000, ms(100), RTO));
         assert!(!near_tail(937_500, 50_000_000, ms(100), RTO));
-        // Recovery on the path of 2 Mbps and 4 ms takes 6 ms: 37,500 bytes at 50 Mbps. A session that loses 0.1 % sees
-        // less than a tenth of these 50 Mbps, as the rate is window over round trip (see `NineTails`).
+        // Recovery on the path of 2 Mbps and 4 ms takes 6 ms: 37,500 bytes at 50 Mbps. A session
+        // with 0.1 % loss gets less than a tenth of these 50 Mbps, as the rate is window over round
+        // trip (see `NineTails`).
         assert!(near_tail(20_000, 50_000_000, ms(4), RTO));
         assert!(!near_tail(40_000, 50_000_000, ms(4), RTO));
         // At 2 Mbps 6 ms are 1500 bytes.

@@ -1,16 +1,18 @@
-//! Planning ahead: which part of which block each path is to carry.
+//! Plans: assignment of the parts of blocks to paths, in advance.
 //!
-//! What DEMS, DAMS and STORM share. They put the blocks in an order of their own and divide each of them
-//! over the paths. A plan holds that order and, for each path, a backlog of parts that wait for its window. It
-//! is made lazily: a block is divided only when a path with room has nothing in its backlog, so a decision costs
-//! no more the more blocks wait. It is discarded and made again when a block arrives, bytes come back, a
-//! path changes by more than a tenth, or it has become older than [`MAX_AGE`] (DAMS, §IV: "scheduling is
-//! triggered" by new blocks and network changes, not by packets). What was sent by then stays sent, so making
-//! it again only divides the rest by current estimates.
+//! Common part of DEMS, DAMS and STORM, which order the blocks by their own rules and divide each
+//! of them over the paths. A plan holds that order and, for each path, a backlog of parts that wait
+//! for its window. It is built lazily: a block is divided only when a path with room has an empty
+//! backlog, so the cost of a decision does not grow with the number of waiting blocks. It is
+//! discarded and rebuilt when a block arrives, bytes become unsent again, a path changes by more
+//! than a tenth, or it is older than [`MAX_AGE`] (DAMS, §IV: "scheduling is triggered" by new
+//! blocks and network changes, not by packets). Bytes already sent stay sent, so rebuilding only
+//! divides the rest by current estimates.
 //!
-//! The papers take a path's bandwidth, window over round-trip time, for what it sends. Right after an outage it is not, as
-//! the round trip was measured over another path's acknowledgements, and a block would wait for a full path beside free
-//! ones. So a path that has had no room for some time is taken to have none for as long again.
+//! The papers take a path's bandwidth, window over round-trip time, as its sending rate. Right
+//! after an outage this is wrong, because the round trip was measured by acknowledgements over
+//! another path, and a block would wait for a full path while others are free. A path that has had
+//! no room for some time is therefore assumed to have none for as long again.
 
 use std::collections::VecDeque;
 
@@ -20,25 +22,25 @@ use squall_sched::{
     capacity,
 };
 
-/// Blocks that take part in an order at most: the front of the queue (DAMS, §III-C, bounds the work of
-/// a schedule in the same way). The rest follows when these are on their way.
+/// Maximum number of blocks in an order: the front of the queue (DAMS, §III-C, bounds the work of a
+/// schedule in the same way). The others follow once these have been sent.
 pub(crate) const FRONT: usize = 64;
 
-/// A path whose bandwidth or one-way delay moved by this share of what a plan was made for has changed.
+/// Relative change of a path's bandwidth or one-way delay that invalidates a plan.
 const CHANGE: f64 = 0.1;
 
-/// Oldest plan. Sums up changes below a tenth, and bounds the time for which a path that drains faster
-/// than it was thought to has nothing to send.
+/// Maximum age of a plan. It collects changes below a tenth, and bounds the time for which a path
+/// that drains faster than expected has nothing to send.
 pub(crate) const MAX_AGE: Span = Span::from_millis(10);
 
-/// A part of a block that a path is to carry: a number of the bytes that are still to be sent.
+/// A part of a block for a path: a number of its unsent bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Part {
     block: BlockId,
     bytes: u32,
 }
 
-/// What a path is to carry, in order.
+/// Parts assigned to a path, in order.
 #[derive(Clone, Debug, Default)]
 struct Backlog {
     parts: VecDeque<Part>,
@@ -57,7 +59,7 @@ impl Backlog {
     }
 }
 
-/// What a path was like when the plan was made.
+/// Properties of a path when the plan was built.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Basis {
     open: bool,
@@ -80,7 +82,7 @@ impl Basis {
     }
 }
 
-/// The answer to which no packet has been seen yet.
+/// The last assignment, whose packet has not been seen yet.
 #[derive(Clone, Copy, Debug)]
 struct Answer {
     path: usize,
@@ -88,7 +90,7 @@ struct Answer {
     unsent: u32,
 }
 
-/// A path that takes nothing.
+/// A path that carries nothing.
 const CLOSED: Pipe = Pipe { start: Span::ZERO, rate: 0, limit: 0 };
 
 /// The paths as pipes.
@@ -113,7 +115,7 @@ impl std::ops::DerefMut for Pipes {
 }
 
 impl Pipes {
-    /// Takes some of the paths out.
+    /// Closes the pipes of some of the paths.
     pub(crate) fn close(&mut self, paths: &[PathView], is_closed: impl Fn(&PathView) -> bool) {
         self.iter_mut().zip(paths).filter(|(_, path)| is_closed(path)).for_each(|(pipe, _)| *pipe = CLOSED);
     }
@@ -128,12 +130,12 @@ pub(crate) struct Plan {
     made: Time,
     valid: bool,
     answer: Option<Answer>,
-    /// Since when each path has had no room, if it has none.
+    /// Time since which each path has been without room.
     full_since: [Option<Time>; MAX_PATHS],
 }
 
 impl Plan {
-    /// Notes what makes the plan obsolete.
+    /// Records events that make the plan obsolete.
     pub(crate) fn on_event(&mut self, event: &SchedEvent) {
         match event {
             SchedEvent::Acked { .. }
@@ -149,13 +151,13 @@ impl Plan {
         }
     }
 
-    /// Whether the order is to be made again, by [`Self::begin`].
+    /// `true` if the order must be rebuilt, by [`Self::begin`].
     pub(crate) fn is_obsolete(&self, cx: &Context<'_>) -> bool {
         let changed = |path: &PathView| Basis::of(path).differs_from(&self.basis[index(path)]);
         !self.valid || cx.now >= self.made + MAX_AGE || cx.paths.iter().any(changed)
     }
 
-    /// Starts again with blocks in this order.
+    /// Restarts with blocks in this order.
     pub(crate) fn begin(&mut self, cx: &Context<'_>, order: impl Iterator<Item = BlockId>) {
         self.order.clear();
         self.order.extend(order);
@@ -172,24 +174,26 @@ impl Plan {
         self.answer = None;
     }
 
-    /// Whether all of it has been sent.
+    /// `true` if all of the plan has been sent.
     pub(crate) fn is_used_up(&self) -> bool {
         self.order.is_empty() && self.backlogs.iter().all(|backlog| backlog.bytes == 0)
     }
 
-    /// How long a path is busy with what it was given: its backlog, and what waits for its pacer.
+    /// Returns the time for which a path is busy with its assigned bytes: its backlog, and the
+    /// bytes that wait for its pacer.
     pub(crate) fn busy(&self, path: &PathView) -> Span {
         capacity::time_for(path, self.backlogs[index(path)].bytes + path.waiting)
     }
 
-    /// Bytes that a path's budget pays for beyond what its backlog holds.
+    /// Returns the bytes that a path's budget allows beyond its backlog.
     pub(crate) fn affordable(&self, path: &PathView) -> u64 {
         path.affordable().saturating_sub(self.backlogs[index(path)].bytes)
     }
 
-    /// The paths as pipes, in their order: what is not usable has no rate, what the budget leaves is a limit.
-    /// A path without room starts after as long again as it has had none.
-    /// `delay` is what a path adds after sending, zero for an equal sending end, its one-way delay for an equal arrival.
+    /// Returns the paths as pipes, in their order: an unusable path has no rate, and the rest of
+    /// its budget is a path's limit. A path without room starts after as long again as it has been
+    /// without. `delay` is the delay of a path after sending: zero for an equal sending end, its
+    /// one-way delay for an equal arrival.
     pub(crate) fn pipes(&self, cx: &Context<'_>, delay: impl Fn(&PathView) -> Span) -> Pipes {
         let full = |path: &PathView| self.full_since[index(path)].map_or(Span::ZERO, |since| cx.now - since);
         let mut pipes = Pipes { all: [CLOSED; MAX_PATHS], count: cx.paths.len().min(MAX_PATHS) };
@@ -200,8 +204,8 @@ impl Plan {
         pipes
     }
 
-    /// The next assignment to a path with room. While such paths have nothing in their backlogs, `place`
-    /// divides one block of the order after the other.
+    /// Returns the next assignment to a path with room. As long as such paths have empty backlogs,
+    /// `place` divides one block of the order after the other.
     pub(crate) fn next(
         &mut self,
         cx: &Context<'_>,
@@ -226,7 +230,7 @@ impl Plan {
         }
     }
 
-    /// The next block of the order that has bytes to send.
+    /// Returns the next block of the order with unsent bytes.
     fn next_block<'a>(&mut self, cx: &Context<'a>) -> Option<&'a Block> {
         while let Some(id) = self.order.pop_front() {
             if let Some(block) = cx.queue.get(id).filter(|b| b.unsent_bytes() > 0) {
@@ -236,9 +240,9 @@ impl Plan {
         None
     }
 
-    /// Divides the bytes of a block that are to be sent. Of a block that grows there is little at a time, and the path
-    /// that is first would get all of it: so each path gets what it lacks of its share of the whole block, as long as
-    /// that is expected to become.
+    /// Divides the unsent bytes of a block. A growing block has only few at a time, and the first
+    /// path would get all of them: therefore each path gets the part that it lacks of its share of
+    /// the whole block at its expected length.
     pub(crate) fn divide(block: &Block, paths: &[PathView], pipes: &[Pipe]) -> Shares {
         let unsent = block.unsent_bytes();
         if !block.is_growing() {
@@ -259,7 +263,7 @@ impl Plan {
         }
         let mut shares = Shares { finish: whole.finish, ..Shares::none(unsent) };
         for at in 0..count {
-            // Rounded up, so that nothing is left over.
+            // Rounded up, so that no bytes are left over.
             let bytes = (u64::from(unsent) * lacks(at)).div_ceil(sum) as u32;
             shares.bytes[at] = bytes.min(shares.left);
             shares.left -= shares.bytes[at];
@@ -267,14 +271,15 @@ impl Plan {
         shares
     }
 
-    /// Appends shares of a block to the backlogs of `paths`, in whole packets up to the end of the block.
+    /// Appends shares of a block to the backlogs of `paths`, in whole packets up to the end of the
+    /// block.
     pub(crate) fn place(&mut self, block: BlockId, paths: &[PathView], shares: &Shares) {
         let (mut cut, mut sum) = (0, 0);
         let last = paths.iter().zip(shares.bytes).rposition(|(_, bytes)| bytes > 0);
         for (i, (path, bytes)) in paths.iter().zip(shares.bytes).enumerate() {
             sum += bytes;
             let chunk = path.chunk.max(1);
-            // Cut where the sum of the shares so far is nearest to a whole number of packets.
+            // Cut at the whole number of packets nearest to the sum of the shares so far.
             let end = if Some(i) == last { sum } else { (sum + chunk / 2) / chunk * chunk };
             let end = end.min(shares.bytes.iter().sum());
             if end > cut {
@@ -291,7 +296,7 @@ impl Plan {
         backlog.parts.push_back(Part { block, bytes });
     }
 
-    /// The next part for a path with room, if it has one.
+    /// Returns the next part for a path with room, if it has one.
     fn next_for(
         &mut self,
         cx: &Context<'_>,
@@ -311,7 +316,7 @@ impl Plan {
         None
     }
 
-    /// Takes what was sent of the last answer out of its backlog.
+    /// Removes the sent bytes of the last assignment from its backlog.
     fn settle(&mut self, cx: &Context<'_>) {
         if let Some(answer) = self.answer.take() {
             let unsent = cx.queue.get(answer.block).map_or(0, Block::unsent_bytes);
@@ -319,8 +324,8 @@ impl Plan {
         }
     }
 
-    /// When to decide again if a path has room and an empty backlog while others have: the plan may have
-    /// been wrong about them.
+    /// Returns the time of the next decision if a path with room has an empty backlog while others
+    /// have parts: the plan may have been wrong about them.
     pub(crate) fn review_at(&self, cx: &Context<'_>) -> Option<Time> {
         let waiting = self.backlogs.iter().any(|backlog| backlog.bytes > 0);
         (waiting && cx.paths.iter().any(PathView::has_room)).then_some(self.made + MAX_AGE)

@@ -1,4 +1,4 @@
-//! The blocks with bytes to send, ordered by how many.
+//! Blocks with unsent bytes, ordered by their number.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,10 +7,10 @@ use std::{
 
 use squall_sched::{Block, BlockId, BlockQueue};
 
-/// What blocks are ordered by.
+/// Sort key of blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum By {
-    /// Bytes to send.
+    /// Unsent bytes.
     #[default]
     Remaining,
     /// All bytes.
@@ -29,15 +29,16 @@ impl FromStr for By {
     }
 }
 
-/// Blocks with bytes to send, fresh or, of reliable ones, lost: fewest bytes first, among equals the older first.
+/// Blocks with unsent bytes (fresh, or lost ones of reliable blocks): fewest bytes first, the older
+/// first among equals.
 ///
-/// The queue is authoritative; this follows it, one block at a time and O(log blocks) each, by reports of
-/// which block may have changed.
+/// The queue is authoritative; this index follows it in O(log blocks) per block that may have
+/// changed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Remaining {
     by: By,
     order: BTreeSet<(u32, BlockId)>,
-    /// Where each stands in the order, and its bytes to send.
+    /// Position of each block in the order, and its unsent bytes.
     blocks: BTreeMap<BlockId, Place>,
     total: u64,
 }
@@ -49,14 +50,14 @@ struct Place {
 }
 
 impl Remaining {
-    /// Of every block in the queue.
+    /// Builds the index of all blocks in the queue.
     pub(crate) fn of(queue: &BlockQueue, by: By) -> Self {
         let mut remaining = Self { by, ..Self::default() };
         queue.iter().for_each(|block| remaining.refresh(queue, block.meta().id));
         remaining
     }
 
-    /// Notes how many bytes the block has to send now; none if it is not in the queue.
+    /// Updates the unsent bytes of a block; none if it is not in the queue.
     pub(crate) fn refresh(&mut self, queue: &BlockQueue, id: BlockId) {
         let now = queue.get(id).and_then(|block| self.place(block));
         let before = self.blocks.get(&id).copied();
@@ -84,17 +85,17 @@ impl Remaining {
         (unsent > 0).then_some(Place { rank, unsent })
     }
 
-    /// Bytes to send of each block, in order.
+    /// Returns the unsent bytes of each block, in order.
     pub(crate) fn fewest_first(&self) -> impl Iterator<Item = (u32, BlockId)> {
         self.order.iter().map(|(_, id)| (self.blocks[id].unsent, *id))
     }
 
-    /// The last block in the order.
+    /// Returns the last block in the order.
     pub(crate) fn last(&self) -> Option<BlockId> {
         self.order.last().map(|(_, id)| *id)
     }
 
-    /// Bytes to send over all blocks.
+    /// Returns the unsent bytes of all blocks.
     pub(crate) fn total(&self) -> u64 {
         self.total
     }
@@ -159,7 +160,7 @@ mod tests {
     }
 
     proptest! {
-        /// Followed block by block it equals one that is built from the queue.
+        /// Following block by block gives the same index as building it from the queue.
         #[test]
         fn following_the_queue_and_reading_it_agree(
             lens in vec((0..500u32, any::<bool>()), 1..10),

@@ -1,4 +1,4 @@
-//! A browser without a window, driven over the DevTools protocol through a pipe.
+//! A headless browser, driven over the DevTools protocol through a pipe.
 
 use std::{
     collections::BTreeSet,
@@ -15,13 +15,13 @@ use serde_json::{Value, json};
 
 use crate::program::{Scratch, ends_within};
 
-/// Programs that speak the protocol, in the order in which they are tried.
+/// Browsers that support the protocol, in the order in which they are tried.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 
-/// A browser that does not answer within this time has failed.
+/// Time after which a browser without an answer counts as failed.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What a browser needs for a page without a window, and to load nothing by itself.
+/// Options of a browser for a page without a window, and against downloads of its own.
 pub const FLAGS: [&str; 7] = [
     "--headless",
     "--no-sandbox",
@@ -32,7 +32,8 @@ pub const FLAGS: [&str; 7] = [
     "--no-first-run",
 ];
 
-/// The name of the first browser that there is. Without one, the running test is [skipped](crate::skipped).
+/// Returns the name of the first browser that is installed. Without one, the running test is
+/// [skipped](crate::skipped).
 pub fn installed() -> Option<&'static str> {
     let found = BROWSERS.into_iter().find(|name| {
         let asked = Command::new(name).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -49,12 +50,12 @@ pub struct Browser {
     child: Child,
     to: Option<ChildStdin>,
     from: Receiver<Value>,
-    /// The page; empty before there is one.
+    /// Session id of the page; empty before there is a page.
     page: String,
     calls: u64,
     complaints: Vec<String>,
     requests: BTreeSet<String>,
-    /// Its profile.
+    /// Folder of the browser's profile.
     _scratch: Scratch,
 }
 
@@ -66,7 +67,7 @@ impl Browser {
     pub fn start(test: &str) -> Option<Self> {
         let name = installed()?;
         let scratch = Scratch::new(&format!("browser-{test}"));
-        // The protocol has the descriptors 3 and 4.
+        // The protocol uses the descriptors 3 and 4.
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null", "sh", name]).args(FLAGS);
         command.args(["--remote-debugging-pipe", "--force-device-scale-factor=1"]);
@@ -125,13 +126,15 @@ impl Browser {
     /// Loads an address.
     ///
     /// # Panics
-    /// If it is not loaded.
+    ///
+    /// If loading fails.
     pub fn load(&mut self, url: &str) {
         let loaded = self.call("Page.navigate", &json!({ "url": url }));
         assert!(loaded["errorText"].is_null(), "{url}: {}", loaded["errorText"]);
     }
 
-    /// Sets the size of the page in pixels, and its colours. A page of a phone's width has a phone's viewport.
+    /// Sets the size of the page in pixels, and its colour scheme. A page narrower than 600 pixels
+    /// has a phone's viewport.
     pub fn set_window(&mut self, width: u32, height: u32, is_dark: bool) {
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600 });
         self.call("Emulation.setDeviceMetricsOverride", &size);
@@ -140,10 +143,11 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", &features);
     }
 
-    /// The value of an expression of JavaScript, awaited if it is a promise.
+    /// Returns the value of a JavaScript expression, awaited if it is a promise.
     ///
     /// # Panics
-    /// If it throws.
+    ///
+    /// If the expression throws.
     pub fn evaluate(&mut self, expression: &str) -> Value {
         let params = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
         let mut result = self.call("Runtime.evaluate", &params);
@@ -154,7 +158,8 @@ impl Browser {
     /// Writes a picture of the whole page, or of its upper part of this height in pixels, as PNG.
     ///
     /// # Panics
-    /// If it cannot be taken or written.
+    ///
+    /// If the picture cannot be taken or written.
     pub fn take_picture(&mut self, file: &Path, height: Option<u32>) {
         let size = self.call("Page.getLayoutMetrics", &json!({}))["cssContentSize"].clone();
         let height = height.map_or(size["height"].clone(), Value::from);
@@ -164,12 +169,12 @@ impl Browser {
         fs::write(file, from_base64(data["data"].as_str().expect("is a picture"))).expect("is written");
     }
 
-    /// Exceptions of the page, and what the browser logged about it.
+    /// Returns exceptions of the page, and the browser's log about it.
     pub fn complaints(&self) -> &[String] {
         &self.complaints
     }
 
-    /// Addresses that the page requested.
+    /// Returns the addresses that the page requested.
     pub fn requests(&self) -> impl Iterator<Item = &str> {
         self.requests.iter().map(String::as_str)
     }
@@ -177,7 +182,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // It ends with its pipe.
+        // The browser ends when its pipe is closed.
         self.to = None;
         if ends_within(&mut self.child, Duration::from_secs(10)).is_none() {
             let _ = self.child.kill();
@@ -186,7 +191,7 @@ impl Drop for Browser {
     }
 }
 
-/// The messages of a browser, which end with a zero byte, until its pipe is closed.
+/// Receives the messages of a browser, each ended by a zero byte, until its pipe is closed.
 fn messages(mut pipe: BufReader<impl std::io::Read + Send + 'static>) -> Receiver<Value> {
     let (sender, receiver) = channel();
     thread::spawn(move || {
@@ -203,7 +208,7 @@ fn messages(mut pipe: BufReader<impl std::io::Read + Send + 'static>) -> Receive
     receiver
 }
 
-/// RFC 4648 §4.
+/// Decodes base64 (RFC 4648 §4).
 fn from_base64(text: &str) -> Vec<u8> {
     let (mut bytes, mut bits, mut held) = (Vec::with_capacity(text.len() / 4 * 3), 0_u32, 0);
     for letter in text.bytes() {

@@ -2,8 +2,8 @@
 
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// Makes a self-signed certificate for a host name, and its key. Signatures of Ed25519 have one size, so packets of
-/// handshakes have too.
+/// Returns a self-signed certificate for a host name, and its key. Ed25519 signatures have a
+/// constant size, and so have packets of handshakes.
 ///
 /// # Panics
 /// If the name is not valid in a certificate.

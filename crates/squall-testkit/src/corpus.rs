@@ -1,4 +1,4 @@
-//! Inputs that a fuzzer found, for tests without a fuzzer.
+//! Fuzzer inputs as tests, without a fuzzer.
 
 use std::{fs, panic::catch_unwind, path::Path};
 

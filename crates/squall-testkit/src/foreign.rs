@@ -1,4 +1,5 @@
-//! QUIC that is not Squall: plain noq-proto with the protocol name `h3`, on a blocking socket.
+//! QUIC endpoints without Squall: plain noq-proto with the protocol name `h3`, on a blocking
+//! socket.
 
 use std::{
     net::{SocketAddr, UdpSocket},
@@ -17,16 +18,16 @@ use noq_proto::{
 };
 use rustls::crypto::ring;
 
-/// A server that speaks `h3` only, until it is dropped.
+/// A server that supports `h3` only, until it is dropped.
 pub struct Server {
-    /// Where it is to be found.
+    /// Address of the server.
     pub addr: SocketAddr,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Server {
-    /// Starts one on a free port of loopback.
+    /// Starts a server on a free port of loopback.
     pub fn start() -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a port is free");
         let addr = socket.local_addr().expect("is bound");
@@ -49,7 +50,7 @@ impl Drop for Server {
     }
 }
 
-/// Connects with `h3`; returns why the connection ended.
+/// Connects with `h3`; returns the reason why the connection ended.
 pub fn connect(addr: SocketAddr) -> String {
     let mut peer = Peer::new(UdpSocket::bind("127.0.0.1:0").expect("a port is free"), None);
     let connection = peer.endpoint.connect(Instant::now(), client_config(), addr, "localhost");
@@ -75,7 +76,7 @@ impl Peer {
         Self { socket, endpoint, connection: None }
     }
 
-    /// Sends, receives and handles timeouts. Returns the reason if the connection ended.
+    /// Sends, receives and handles timeouts. Returns the reason if the connection has ended.
     fn turn(&mut self) -> Option<String> {
         self.send();
         self.receive();
@@ -102,7 +103,7 @@ impl Peer {
         let mut buf = Vec::new();
         while let Some(out) = connection.poll_transmit(Instant::now(), 1.try_into().expect("is 1"), &mut buf)
         {
-            // Losses are QUIC's to mend.
+            // QUIC recovers losses.
             let _ = self.socket.send_to(&buf[..out.size], out.destination);
             buf.clear();
         }

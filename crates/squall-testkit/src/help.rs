@@ -1,10 +1,11 @@
-//! Help texts of programs, as users read and copy them.
+//! Help texts of programs, which users read and copy.
 
-/// Widest line of an example, so that no terminal has to wrap it.
+/// Maximum length of a line in an example, so that no terminal wraps it.
 const WIDEST: usize = 80;
 
-/// Checks that the examples in the help of a command, and of all commands below it, can be copied: each line fits a
-/// terminal, and begins with one of `programs` or continues the line before. Returns how many lines there are.
+/// Checks that the examples in the help of a command and of its subcommands can be copied: each
+/// line fits a terminal, and begins with one of `programs` or continues the line before. Returns
+/// the number of lines.
 ///
 /// # Panics
 /// If an example cannot be copied.
@@ -31,7 +32,7 @@ pub fn check_help(mut command: clap::Command, programs: &[&str]) -> usize {
     count
 }
 
-/// The help of a command and of all commands below it, each with its name.
+/// Collects the help of a command and of its subcommands, each with its name.
 fn helps(command: &mut clap::Command, name: &str, all: &mut Vec<(String, String)>) {
     all.push((name.to_owned(), command.clone().term_width(WIDEST).render_long_help().to_string()));
     let below: Vec<String> = command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
@@ -41,7 +42,7 @@ fn helps(command: &mut clap::Command, name: &str, all: &mut Vec<(String, String)
     }
 }
 
-/// The examples of a help text, line by line without their indent.
+/// Returns the examples of a help text, line by line without their indent.
 fn examples(help: &str) -> impl Iterator<Item = &str> {
     let lines = help.lines().skip_while(|line| *line != "Examples:").skip(1);
     lines.take_while(|line| !line.is_empty()).map(str::trim)

@@ -36,7 +36,7 @@ pub use real_time::too_late;
 pub use stranger::Stranger;
 pub use unjudged::skipped;
 
-/// Bytes that differ from place to place, and with the seed.
+/// Returns pseudorandom bytes that depend on the seed.
 pub fn pattern(len: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut bytes = Vec::with_capacity(len + 8);

@@ -1,4 +1,4 @@
-//! Network namespaces: a test in one of its own, and others at the ends of cables. Needs util-linux and iproute2.
+//! Network namespaces: one for a test, and others connected to it. Needs util-linux and iproute2.
 
 use std::{
     env,
@@ -11,11 +11,11 @@ use std::{
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// Set in the process that runs a test in a network namespace of its own.
+/// Variable set in the process that runs a test in a network namespace of its own.
 const INSIDE: &str = "SQUALL_TEST_NAMESPACE";
 
-/// Runs the test of this name, which calls this, in a process and a network namespace of its own, whose loopback interface is up.
-/// Skips it where that is not permitted.
+/// Runs the calling test, which has this name, in a process and a network namespace of its own,
+/// with the loopback interface up. Skips the test if that is not permitted.
 ///
 /// # Panics
 /// If the test fails.
@@ -39,10 +39,11 @@ pub fn alone(name: &str, test: impl FnOnce()) {
     assert!(output.status.success() && text.contains("1 passed"), "{}", output.status);
 }
 
-/// Runs a command of words with one space between them.
+/// Runs a command, whose words are separated by one space.
 ///
 /// # Panics
-/// If it fails.
+///
+/// If the command fails.
 pub fn run(command: &str) {
     let mut words = command.split(' ');
     let program = words.next().expect("a program");
@@ -55,9 +56,10 @@ pub fn run(command: &str) {
 pub struct Namespace(Child);
 
 impl Namespace {
-    /// Makes one.
+    /// Creates a namespace.
     ///
     /// # Panics
+    ///
     /// If that is not permitted.
     #[expect(clippy::new_without_default, reason = "it has an effect on the system")]
     pub fn new() -> Self {
@@ -74,19 +76,21 @@ impl Namespace {
         self.0.id().to_string()
     }
 
-    /// Runs a command there, as [`run`] does here.
+    /// Runs a command in the namespace, like [`run`].
     pub fn run(&self, command: &str) {
         run(&format!("nsenter -t {} -n {command}", self.id()));
     }
 
-    /// Moves an interface there.
+    /// Moves an interface into the namespace.
     pub fn take(&self, interface: &str) {
         run(&format!("ip link set {interface} netns {}", self.id()));
     }
 
-    /// What `make` returns from a thread that is there: sockets stay where they were opened.
+    /// Runs `make` on a thread in the namespace and returns its result: sockets stay where they
+    /// were opened.
     ///
     /// # Panics
+    ///
     /// If `make` does.
     pub fn enter<T: Send + 'static>(&self, make: impl FnOnce() -> T + Send + 'static) -> T {
         let namespace = File::open(format!("/proc/{}/ns/net", self.id())).expect("is there");

@@ -1,4 +1,4 @@
-//! A network in front of a server on loopback, whose paths can fail.
+//! Network in front of a server on loopback, whose paths can fail.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -7,11 +7,11 @@ use std::{
     time::Duration,
 };
 
-/// Interval at which threads check whether the network is over.
+/// Interval at which threads check for the end of the network.
 const CHECK: Duration = Duration::from_millis(20);
 
-/// Forwards UDP datagrams to a server, and answers back. Datagrams of clients whose address has failed are dropped in both
-/// directions.
+/// Forwards UDP datagrams to a server, and answers back. Datagrams of clients whose address has
+/// failed are dropped in both directions.
 #[derive(Debug)]
 pub struct Network {
     port: u16,
@@ -29,7 +29,7 @@ fn read<T>(state: &Mutex<State>, read: impl FnOnce(&mut State) -> T) -> T {
     read(&mut state.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Calls `each` for every datagram until the network is over.
+/// Calls `each` for every datagram until the network ends.
 fn forward(socket: &UdpSocket, state: &Mutex<State>, mut each: impl FnMut(&[u8], SocketAddr)) {
     let mut buffer = vec![0; 65_536];
     while !read(state, |state| state.is_over) {
@@ -46,14 +46,14 @@ fn bind() -> UdpSocket {
 }
 
 impl Network {
-    /// A network in front of this server.
+    /// Creates a network in front of this server.
     pub fn before(server: SocketAddr) -> Self {
         let front = bind();
         let port = front.local_addr().expect("is bound").port();
         let state = Arc::new(Mutex::new(State::default()));
         let network = Self { port, state: state.clone() };
         std::thread::spawn(move || {
-            // A socket for each client.
+            // Each client has its own socket towards the server.
             let mut behind: HashMap<SocketAddr, UdpSocket> = HashMap::new();
             forward(&front, &state, |datagram, from| {
                 let back = behind.entry(from).or_insert_with(|| {
@@ -77,17 +77,17 @@ impl Network {
         network
     }
 
-    /// Where clients reach the server.
+    /// Returns the address at which clients reach the server.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// Drops all datagrams, or no more than those of [`Self::fail`].
+    /// Starts or stops dropping all datagrams; those of [`Self::fail`] are dropped in any case.
     pub fn set_gone(&self, is_gone: bool) {
         read(&self.state, |state| state.is_gone = is_gone);
     }
 
-    /// Drops the datagrams of a client's address.
+    /// Drops the datagrams of a client's address from now on.
     pub fn fail(&self, address: impl Into<IpAddr>) {
         read(&self.state, |state| state.failed.insert(address.into()));
     }

@@ -1,31 +1,32 @@
-//! Outcomes of blocks, checked: each block has one.
+//! Checks of blocks' outcomes: each block has exactly one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use squall_proto::{Event, Missed, Outcome, sched::BlockId};
 
-/// Blocks of one session, as its application sees them.
+/// Blocks of one session, from its application's view.
 #[derive(Debug, Default)]
 pub struct Outcomes {
-    /// Blocks of its own that have not ended.
+    /// Own blocks without an outcome yet.
     pub open: BTreeSet<BlockId>,
-    /// Those that are delivered.
+    /// Own blocks that were delivered.
     pub delivered: BTreeSet<BlockId>,
-    /// The peer's blocks that ended here in any way.
+    /// Blocks of the peer that ended here, in any way.
     pub ended: BTreeSet<BlockId>,
-    /// The peer's blocks that were refused here.
+    /// Blocks of the peer that were refused here.
     pub refused: BTreeSet<BlockId>,
-    /// Bytes of the peer's blocks that arrived in parts.
+    /// Bytes received so far of the peer's blocks that arrive in parts.
     parts: BTreeMap<BlockId, u32>,
-    /// The session is over.
+    /// The session has ended.
     pub closed: bool,
 }
 
 impl Outcomes {
-    /// Takes in an event.
+    /// Processes an event.
     ///
     /// # Panics
-    /// If it contradicts the earlier ones.
+    ///
+    /// If the event contradicts earlier ones.
     pub fn on_event(&mut self, event: &Event) {
         assert!(!self.closed || arrives(event), "an event follows the last: {event:?}");
         match event {
@@ -67,7 +68,8 @@ impl Outcomes {
     }
 }
 
-/// Whether it is about a block of the peer, which may be taken after the end.
+/// `true` if the event is about a block of the peer, and may therefore follow the end of the
+/// session.
 fn arrives(event: &Event) -> bool {
     matches!(event, Event::Received(_) | Event::Part(_) | Event::Missed { .. })
 }

@@ -1,4 +1,4 @@
-//! An endpoint of Squall with its application.
+//! Endpoint of Squall with its application.
 
 use std::{collections::VecDeque, net::SocketAddr, sync::LazyLock, time::Instant};
 
@@ -12,26 +12,27 @@ use crate::{
     wire::{End, Packet, SERVER},
 };
 
-/// Name in the certificate of servers.
+/// Host name in the servers' certificate.
 pub const NAME: &str = "squall.test";
 
-/// Events that no endpoint has at a time.
+/// Maximum number of pending events of an endpoint.
 const MOST_EVENTS: u32 = 4_000;
 
-/// The identity of all servers of a process, and what trusts it.
+/// Identity of all servers in a process, and the configuration of clients that trust it.
 pub struct Tls {
-    /// Of a server.
+    /// Configuration of a server.
     pub server: ServerTls,
-    /// Of a client that trusts it.
+    /// Configuration of a client that trusts the server.
     pub client: ClientTls,
     /// The server's certificate.
     pub certificate: CertificateDer<'static>,
 }
 
-/// Returns the identity: making a key is slow.
+/// Returns the identity, which is created once because key generation is slow.
 ///
 /// # Panics
-/// If it cannot be made.
+///
+/// If the identity cannot be created.
 pub fn tls() -> &'static Tls {
     static TLS: LazyLock<Tls> = LazyLock::new(|| {
         let (certificate, key) = certificate(NAME);
@@ -42,39 +43,40 @@ pub fn tls() -> &'static Tls {
     &TLS
 }
 
-/// An endpoint, and an application that takes its events at once.
+/// An endpoint with an application that takes its events at once.
 pub struct Peer {
     /// The endpoint.
     pub endpoint: Endpoint,
-    /// Addresses of its interfaces, which have the numbers of their places.
+    /// Addresses of its interfaces, whose numbers are their indices.
     pub addresses: Vec<SocketAddr>,
-    /// Its first session, or the one that it asked for last.
+    /// Its first session, or the last one that it requested.
     pub id: Option<SessionId>,
-    /// Events that were taken.
+    /// Events that were taken from the endpoint.
     pub events: VecDeque<(SessionId, Event)>,
-    /// Packets of one size that leave at a time, at most. Default: 1.
+    /// Maximum number of packets of one size sent at a time. Default: 1.
     pub batch: usize,
-    /// Whether events stay in the endpoint. Default: no.
+    /// Leaves events in the endpoint. Default: `false`.
     pub holds_events: bool,
 }
 
 impl Peer {
-    /// A server at [`SERVER`], with the identity of [`tls`].
+    /// Creates a server at [`SERVER`], with the identity of [`tls`].
     pub fn server(config: Config, seed: u8, now: Instant) -> Self {
         Self::of(Endpoint::new(config, Some(&tls().server), Some([seed; 32]), now), vec![SERVER])
     }
 
-    /// A client with these addresses, which connects over all of them.
+    /// Creates a client with these addresses, which connects over all of them.
     ///
     /// # Panics
-    /// If it cannot.
+    ///
+    /// If it cannot connect.
     pub fn client(config: Config, seed: u8, now: Instant, addresses: &[SocketAddr]) -> Self {
         let mut client = Self::new(config, seed, now, addresses.to_vec());
         client.connect(now, tls().client.clone());
         client
     }
 
-    /// A client that does not connect yet.
+    /// Creates a client that does not connect yet.
     pub fn new(config: Config, seed: u8, now: Instant, addresses: Vec<SocketAddr>) -> Self {
         Self::of(Endpoint::new(config, None, Some([seed; 32]), now), addresses)
     }
@@ -86,7 +88,8 @@ impl Peer {
     /// Connects to the server over all addresses.
     ///
     /// # Panics
-    /// If it cannot.
+    ///
+    /// If the endpoint refuses to connect.
     pub fn connect(&mut self, now: Instant, tls: ClientTls) -> SessionId {
         let path = |n| vec![NetPath { local: Interface(n), remote: SERVER }];
         let interfaces = (0..self.addresses.len() as u32).map(path).collect();
@@ -96,20 +99,21 @@ impl Peer {
         id
     }
 
-    /// The session of [`Self::id`], if it is there.
+    /// Returns the session of [`Self::id`], if it exists.
     pub fn find(&mut self) -> Option<&mut Session> {
         self.endpoint.session(self.id?)
     }
 
-    /// The session of [`Self::id`].
+    /// Returns the session of [`Self::id`].
     ///
     /// # Panics
-    /// If it is not there.
+    ///
+    /// If there is no such session.
     pub fn session(&mut self) -> &mut Session {
         self.find().expect("there is a session")
     }
 
-    /// Whether its session is over.
+    /// `true` if its session has ended or does not exist.
     pub fn is_closed(&mut self) -> bool {
         self.find().is_none_or(|session| session.is_closed())
     }

@@ -1,15 +1,16 @@
-//! Ports of loopback for programs that take no port 0.
+//! Reserved loopback ports for programs that do not accept port 0.
 
 use std::net::{SocketAddr, UdpSocket};
 
 use socket2::{Domain, Socket, Type};
 
-/// Ports below those that systems choose for port 0.
+/// First of the ports used, all below those that systems choose for port 0.
 const FIRST: u16 = 10_000;
+/// Number of the ports used.
 const COUNT: u32 = 22_000;
 
-/// Reserves a UDP port until this process ends: no other call returns it, here or in another process, and no socket
-/// that asks for any port gets it. Connections to it over TCP are refused.
+/// Reserves a UDP port until this process ends: no other call returns it, in this or another
+/// process, and no socket bound to port 0 gets it. TCP connections to it are refused.
 ///
 /// # Panics
 /// If all ports are in use.
@@ -19,13 +20,13 @@ pub fn reserve_port() -> u16 {
     ports.into_iter().find(|port| is_reserved(*port)).expect("a port is free")
 }
 
-/// A TCP socket that is bound, and does not listen, is the reservation.
+/// Reserves a port by a TCP socket that is bound and does not listen.
 fn is_reserved(port: u16) -> bool {
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let Ok(reservation) = Socket::new(Domain::IPV4, Type::STREAM, None) else { return false };
     let is_free = reservation.bind(&address.into()).is_ok() && UdpSocket::bind(("0.0.0.0", port)).is_ok();
     if is_free {
-        // Until the process ends.
+        // The reservation lasts until the process ends.
         std::mem::forget(reservation);
     }
     is_free

@@ -1,4 +1,5 @@
-//! How promptly the machine wakes a thread that comes before all others, and how evenly it computes.
+//! Probe of the machine's timing: wake-up latency of a thread with priority over all others, and
+//! variation of a computation's time.
 
 use std::{
     hint::black_box,
@@ -10,44 +11,48 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Between two wake-ups: often enough for a share of hundredths in a test of a second.
+/// Time between two wake-ups: short enough to detect shares of 1 % in a test of a second.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Steps of the computation after each wake-up, which takes some 30 µs: together under 2 % of a processor.
+/// Steps of the computation after each wake-up, which takes about 30 µs: less than 2 % of a
+/// processor in all.
 const STEPS: u32 = 20_000;
 
-/// A thread that sleeps and measures how late it is woken, and how long a computation takes then that is always the same.
+/// Thread that sleeps and measures how late it wakes up, and the time that a constant computation
+/// takes then.
 ///
-/// It comes before all programs, also before emulated links, so that only the machine can make it late: the host of a
-/// virtual one runs something else, or sees late that a clock is due. A host may also slow a processor down without counting
-/// that as withheld time; the computation needs no memory, so that the code under test cannot slow it down to a third.
-/// Where the system does not grant that priority the code under test could make it late too, so nothing is measured.
+/// It has priority over all programs, also over emulated links, so that only the machine can make
+/// it late: the host of a virtual machine runs something else, or handles a timer late. A host may
+/// also slow a processor down without counting that as steal time; the computation uses no memory,
+/// so that the code under test cannot slow it down to a third. If the system does not grant that
+/// priority, the code under test could delay the probe too, so nothing is measured.
 pub(crate) struct Probe {
     over: Arc<AtomicBool>,
     thread: JoinHandle<Option<Vec<Sample>>>,
 }
 
-/// What was measured at one wake-up.
+/// Measurement at one wake-up.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     late: Duration,
     computation: Duration,
 }
 
-/// What a probe found.
+/// Result of a probe.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Found {
-    /// One of [`Self::SAMPLES`] wake-ups was at least this late.
+    /// Lateness that one of [`Self::SAMPLES`] wake-ups reached.
     pub late: Duration,
-    /// One of [`Self::SAMPLES`] computations took at least this many times as long as the median.
+    /// Time that one of [`Self::SAMPLES`] computations reached, as a multiple of the median.
     pub slow: f64,
 }
 
 impl Found {
-    /// Four times as many as packets of which one may be late, as the two are not late at the same moments.
+    /// Four times the number of packets of which one may be late, as late wake-ups and late packets
+    /// do not coincide.
     pub(crate) const SAMPLES: usize = 400;
 
-    /// `None` if nothing was measured.
+    /// Returns `None` without samples.
     fn of(samples: &[Sample]) -> Option<Self> {
         let in_order = |of: fn(&Sample) -> Duration| {
             let mut all: Vec<Duration> = samples.iter().map(of).collect();
@@ -63,7 +68,7 @@ impl Found {
 }
 
 impl Probe {
-    /// Measures from now on.
+    /// Starts measuring.
     pub(crate) fn begin() -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let until = Arc::clone(&over);
@@ -85,27 +90,28 @@ impl Probe {
         Self { over, thread }
     }
 
-    /// Ends. `None` if nothing could be measured.
+    /// Stops measuring. Returns `None` if nothing could be measured.
     pub(crate) fn end(self) -> Option<Found> {
         self.over.store(true, Ordering::Relaxed);
         Found::of(&self.thread.join().expect("it only sleeps and computes")?)
     }
 }
 
-/// Keeps the processor busy without memory: the steps of a random number generator.
+/// Keeps the processor busy without using memory: the steps of a random number generator.
 fn compute() {
     let step = |x: u64, _| black_box(x.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1));
     black_box((0..STEPS).fold(1, step));
 }
 
-/// Has this thread woken before all others, and to the microsecond; whether the system grants it.
+/// Gives this thread priority over all others, and wake-ups exact to the microsecond. Returns
+/// `true` if the system grants the priority.
 #[cfg(target_os = "linux")]
 fn comes_first() -> bool {
     use thread_priority::{
         RealtimeThreadSchedulePolicy::Fifo, ThreadPriority, ThreadSchedulePolicy,
         set_thread_priority_and_policy, thread_native_id,
     };
-    /// Above the 10 of emulated links.
+    /// Priority above the 10 of emulated links.
     const FIRST: u8 = 20;
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
     let policy = ThreadSchedulePolicy::Realtime(Fifo);

@@ -1,4 +1,4 @@
-//! Processor time of programs that this one has not started, by the kernel's count.
+//! Processor time of programs that this process did not start, as counted by the kernel.
 
 use std::{
     collections::HashMap,
@@ -6,10 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A tick of /proc, which is 10 ms on every Linux whatever the kernel's own clock.
+/// Length of a tick in /proc: 10 ms on every Linux, independent of the kernel's timer frequency.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Watches what others take of the processors.
+/// Measures the processor time that others use.
 pub(crate) struct Others {
     begin: Instant,
     processors: u32,
@@ -19,35 +19,36 @@ pub(crate) struct Others {
 /// Processor time in ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Used {
-    /// Withheld by the host of a virtual machine, since the system started.
+    /// Time withheld by the host of a virtual machine, since system start.
     steal: u64,
-    /// Of this program, of all that it and they started, and of their children that have ended.
+    /// Time of this program and of its descendants, including children that have ended.
     own: u64,
-    /// Of all other programs that run, and of their children that have ended. Kernel threads are left out: they may work
-    /// for the packets that are measured.
+    /// Time of all other running programs and of their children that have ended. Kernel threads do
+    /// not count: they may process the measured packets.
     others: u64,
 }
 
-/// What /proc/PID/stat has of a program.
+/// Contents of /proc/PID/stat that are used.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Process {
     id: u32,
     parent: u32,
-    /// Its own, and its children's that have ended and been waited for: time moves from child to parent and is not lost.
+    /// Time of the process and of its children that have ended and been waited for: time moves from
+    /// child to parent and is not lost.
     used: u64,
 }
 
-/// The parent of all kernel threads.
+/// Id of the parent of all kernel threads.
 const KTHREADD: u32 = 2;
 
 impl Others {
-    /// Watches from now on. `None` where the system has no such counters.
+    /// Starts measuring. Returns `None` if the system has no such counters.
     pub(crate) fn watch() -> Option<Self> {
         let processors = std::thread::available_parallelism().ok()?.get().try_into().ok()?;
         Some(Self { begin: Instant::now(), processors, before: Used::now()? })
     }
 
-    /// The share of the processors that others have taken since, 0 to 1.
+    /// Returns the share of the processors that others have used since, 0 to 1.
     pub(crate) fn share(&self) -> Option<f64> {
         let (now, all) = (Used::now()?, self.begin.elapsed() * self.processors);
         (!all.is_zero()).then(|| self.before.taken_by_others(&now).as_secs_f64() / all.as_secs_f64())
@@ -69,7 +70,7 @@ impl Used {
     fn of(steal: u64, own: u32, processes: &[Process]) -> Self {
         let parents: HashMap<u32, u32> =
             processes.iter().map(|process| (process.id, process.parent)).collect();
-        // No chain of parents is that long, but one may be read while a number in it is given out again.
+        // A chain of parents is never that long, but an id in it may be reused while it is read.
         let parents_of = |id| std::iter::successors(Some(id), |id| parents.get(id).copied()).take(1_000);
         let is_own = |process: &Process| parents_of(process.id).any(|id| id == own);
         let mut used = Self { steal, ..Self::default() };
@@ -87,9 +88,9 @@ impl Used {
 }
 
 impl Process {
-    /// See proc(5).
+    /// Parses /proc/PID/stat; see proc(5).
     fn parse(stat: &str) -> Option<Self> {
-        // The name, in brackets, may have brackets and spaces.
+        // The name, in brackets, may contain brackets and spaces.
         let (head, rest) = stat.rsplit_once(')')?;
         let id = head.split_whitespace().next()?.parse().ok()?;
         let fields: Vec<&str> = rest.split_whitespace().collect();
@@ -99,7 +100,7 @@ impl Process {
     }
 }
 
-/// The eighth number of the first line of /proc/stat.
+/// Returns the eighth number in the first line of /proc/stat.
 fn steal(system: &str) -> Option<u64> {
     system.lines().next()?.strip_prefix("cpu ")?.split_whitespace().nth(7)?.parse().ok()
 }

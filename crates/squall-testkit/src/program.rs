@@ -1,4 +1,4 @@
-//! Programs that tests run as users would, and a folder for each test.
+//! Programs that tests run like users, and a folder for each test.
 
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Another program of the workspace, which stands beside this one.
+/// Returns the path of another program of the workspace, in the same folder as this one.
 ///
 /// # Panics
 /// If it is not built: `cargo test --workspace` builds it.
@@ -18,62 +18,66 @@ pub fn sibling(program: &str, name: &str) -> PathBuf {
     path
 }
 
-/// What a program wrote to standard error, and its code.
+/// Returns the standard error output of a program, and its exit code.
 pub fn failure(output: &Output) -> (String, Option<i32>) {
     let said = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
     (said, output.status.code())
 }
 
-/// Whether this process is root.
+/// `true` if this process runs as root.
 pub fn is_root() -> bool {
     fs::read_to_string("/proc/self/status").is_ok_and(|status| {
         status.lines().any(|line| line.split_whitespace().eq(["Uid:", "0", "0", "0", "0"]))
     })
 }
 
-/// A folder that is there while the test runs.
+/// A folder that exists while the test runs.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// An empty folder.
+    /// Creates an empty folder.
     ///
     /// # Panics
-    /// If it cannot be made.
+    ///
+    /// If the folder cannot be created.
     pub fn new(test: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("squall-{test}-{}", std::process::id()));
-        // One of an earlier process of the same number.
+        // An earlier process with the same id may have left one.
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).expect("the folder is made");
         Self(folder)
     }
 
-    /// A path in it.
+    /// Returns a path in the folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 
-    /// Writes a file in it.
+    /// Writes a file in the folder; returns its path.
     ///
     /// # Panics
-    /// If it cannot be written.
+    ///
+    /// If the file cannot be written.
     pub fn write(&self, name: &str, content: &[u8]) -> PathBuf {
         let file = self.path(name);
         fs::write(&file, content).expect("the file is written");
         file
     }
 
-    /// The files in it.
+    /// Returns the files in the folder.
     ///
     /// # Panics
-    /// If it cannot be read.
+    ///
+    /// If the folder cannot be read.
     pub fn files(&self) -> Vec<PathBuf> {
         fs::read_dir(&self.0).expect("is there").map(|entry| entry.expect("is readable").path()).collect()
     }
 
-    /// The unfinished files in it.
+    /// Returns the unfinished files (`*.part`) in the folder.
     ///
     /// # Panics
-    /// If it cannot be read.
+    ///
+    /// If the folder cannot be read.
     pub fn parts(&self) -> Vec<PathBuf> {
         let is_part = |file: &PathBuf| file.extension().is_some_and(|extension| extension == "part");
         self.files().into_iter().filter(is_part).collect()
@@ -86,19 +90,21 @@ impl Drop for Scratch {
     }
 }
 
-/// Sends a process a signal, by name.
+/// Sends a signal to a process, by the signal's name.
 ///
 /// # Panics
-/// If it cannot be sent.
+///
+/// If the signal cannot be sent.
 pub fn signal(child: &Child, name: &str) {
     let sent = Command::new("kill").arg(format!("-{name}")).arg(child.id().to_string()).status();
     assert!(sent.expect("kill is there").success());
 }
 
-/// The exit code of a process, should it end within this time.
+/// Returns the exit code of a process, if it ends within this time.
 ///
 /// # Panics
-/// If the system does not say whether it has ended.
+///
+/// If the system does not report the state of the process.
 pub fn ends_within(child: &mut Child, time: Duration) -> Option<i32> {
     let begin = Instant::now();
     while begin.elapsed() < time {

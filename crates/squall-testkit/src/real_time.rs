@@ -1,10 +1,12 @@
-//! Tests that measure durations on a machine that others may keep busy.
+//! Tests that measure durations on a machine that other programs may keep busy.
 //!
-//! A late packet on a busy machine proves nothing, so a duration that failed is measured again. Nothing else is: wrong
-//! content, a missing event, a broken bound fails at once, on any machine. Three measurements, none of which the code under
-//! test can move, prove that a machine is busy: the processor time of programs that this one has not started, together with what the
-//! host of a virtual machine withholds ("steal"); and, of a thread with a higher priority than everything that is tested, how
-//! late it is woken and how much longer the same computation takes at times.
+//! A late packet on a busy machine proves nothing, so a duration that failed is measured again.
+//! Nothing else is: wrong content, a missing event or a violated bound fails at once, on any
+//! machine. Three measurements, none of which the code under test can influence, prove that a
+//! machine is busy: the processor time of programs that this process did not start, together with
+//! the time that the host of a virtual machine withholds ("steal"); the wake-up latency of a thread
+//! with a higher priority than everything under test; and the variation of the time that this
+//! thread needs for a constant computation.
 
 use std::{
     any::Any,
@@ -19,28 +21,30 @@ use crate::{
     unjudged,
 };
 
-/// Attempts at a measurement that a busy machine spoils.
+/// Number of attempts at a measurement that a busy machine disturbs.
 const ATTEMPTS: u32 = 4;
 
-/// Others take at most this share of all processors on a quiet machine: daemons.
+/// Maximum share of all processors that others (daemons) use on a quiet machine.
 const ALONE: f64 = 0.1;
 
-/// A quiet machine wakes a thread within this, but once in [`Found::SAMPLES`] times. A virtual machine of a quiet host takes
-/// 0.1 ms, and the strictest test wants 99 of 100 packets late by less than this.
+/// Time within which a quiet machine wakes a thread, except once in [`Found::SAMPLES`] times. A
+/// virtual machine on a quiet host takes 0.1 ms; the strictest test requires 99 of 100 packets to
+/// be late by less than this.
 const PROMPT: Duration = Duration::from_micros(300);
 
-/// A quiet machine takes less than this many times as long for a computation as usual, but once in
-/// [`Found::SAMPLES`] times. What shares a core with it may halve its speed; a host that slowed its processors down for
-/// a tenth of a second every 1.5 s made it ten times as long.
+/// Multiple of the usual time below which a computation stays on a quiet machine, except once in
+/// [`Found::SAMPLES`] times. A program on the same core may halve its speed; a host that slowed its
+/// processors down for a tenth of a second every 1.5 s made it ten times as long.
 const EVEN: f64 = 3.0;
 
-/// Measurements do not share the machine with each other.
+/// Lock by which measurements run one at a time.
 static ALONE_HERE: Mutex<()> = Mutex::new(());
 
-/// Asserts that a duration, or a figure that follows from durations alone, is as it should be.
+/// Asserts a duration, or a value that follows from durations alone.
 ///
-/// Takes a condition and, like `assert!`, words with arguments. Within [`in_real_time`] a failure on a machine that is
-/// proved busy is excused. Anything that a busy machine cannot spoil belongs into `assert!`.
+/// Takes a condition and, like `assert!`, a message with arguments. Within [`in_real_time`], a
+/// failure on a machine that is proved busy is excused. Use `assert!` for everything that a busy
+/// machine cannot influence.
 #[macro_export]
 macro_rules! assert_duration {
     ($holds:expr $(,)?) => { $crate::assert_duration!($holds, "{}", stringify!($holds)) };
@@ -51,28 +55,32 @@ macro_rules! assert_duration {
     };
 }
 
-/// A failed [`assert_duration`].
+/// Failure of an [`assert_duration`].
 struct TooLate(String);
 
-/// Fails with a duration that is not as it should be.
+/// Fails with the message of an [`assert_duration`].
 #[doc(hidden)]
 pub fn too_late(words: String) -> ! {
-    // The message of other payloads than text is lost, outside `in_real_time` too.
+    // Panics with a payload other than text show no message, so it is printed here.
     eprintln!("{}: {words}", unjudged::test_name());
     panic_any(TooLate(words))
 }
 
-/// Runs a test that measures durations with [`assert_duration`](crate::assert_duration), one test of a program at a time.
+/// Runs a test that measures durations with [`assert_duration`](crate::assert_duration), one test
+/// of a program at a time.
 ///
-/// A failed measurement is made again, four times in all. It does not count while the machine is proved busy: other programs
-/// take more than a tenth of the processors; one of 400 wake-ups is late by more than 0.3 ms; or one of 400 equal computations
-/// takes more than three times as long as usual (the latter two only where the system grants the priority for it). If none of
-/// the four counts, the measurement is excused and [recorded](crate::skipped); the answer is then no, else yes.
+/// A failed measurement is repeated, up to four in all. It does not count while the machine is
+/// proved busy: other programs use more than a tenth of the processors; one of 400 wake-ups is late
+/// by more than 0.3 ms; or one of 400 equal computations takes more than three times as long as
+/// usual (the latter two only if the system grants the priority for them). If none of the four
+/// counts, the measurement is excused and [recorded](crate::skipped), and the result is `false`; if
+/// one passes, it is `true`.
 ///
 /// # Panics
 ///
-/// As `test` does, at once, if anything but a duration is wrong; for a duration, if two measurements that count fail, or the
-/// last of four does. One alone may be a moment that the proof has missed: a defect is there again the next time.
+/// As `test` does: at once if anything but a duration is wrong; for a duration, if two measurements
+/// that count fail, or if one does and none of the others passes. A single failure may be a moment
+/// that the proof missed: a defect shows again the next time.
 pub fn in_real_time(test: impl Fn()) -> bool {
     let _alone = ALONE_HERE.lock().unwrap_or_else(PoisonError::into_inner);
     let attempt = || {
@@ -90,7 +98,8 @@ pub fn in_real_time(test: impl Fn()) -> bool {
     }
 }
 
-/// Why durations prove nothing here, if they do not: the share of the processors that others take, and what the probe found.
+/// Returns the reason why durations prove nothing here, if there is one, from the share of the
+/// processors that others use and the result of the probe.
 fn busy(others: Option<f64>, found: Option<Found>) -> Option<String> {
     if let Some(others) = others.filter(|others| *others > ALONE) {
         return Some(format!("other programs took {:.0} % of the processors", others * 100.0));
@@ -105,13 +114,14 @@ fn busy(others: Option<f64>, found: Option<Found>) -> Option<String> {
 
 type Failure = Box<dyn Any + Send>;
 
-/// How a test ends that does not pass.
+/// End of a test that does not pass.
 enum Verdict {
     Fails(Failure),
     Excused(String),
 }
 
-/// Makes attempts, each of which comes with why its durations prove nothing, until one passes or two fail that count.
+/// Makes attempts until one passes or two that count fail. An attempt returns the reason why its
+/// durations prove nothing, if there is one.
 fn judge(mut attempt: impl FnMut() -> (Result<(), Failure>, Option<String>)) -> Result<(), Verdict> {
     let (mut excuse, mut failed) = (String::new(), None);
     for number in 1..=ATTEMPTS {
@@ -137,7 +147,7 @@ mod tests {
     const QUIET: Option<&str> = None;
     const BUSY: Option<&str> = Some("other programs took 50 % of the processors");
 
-    /// An attempt that passes, measures a duration that is too long, or fails otherwise.
+    /// An attempt that passes, measures too long a duration, or fails otherwise.
     #[derive(Clone, Copy)]
     enum Attempt {
         Passes,
@@ -146,7 +156,8 @@ mod tests {
     }
     use Attempt::*;
 
-    /// The outcome of attempts that end so on a machine that is so busy, and how many are made.
+    /// Returns the verdict on attempts with these outcomes and reasons, and the number of attempts
+    /// made.
     fn judged(attempts: &[(Attempt, Option<&str>)]) -> (Result<(), String>, usize) {
         let mut made = 0;
         let outcome = judge(|| {

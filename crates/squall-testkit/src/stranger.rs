@@ -1,4 +1,4 @@
-//! A client of QUIC that is not Squall's: plain noq-proto, which says what a test has it say.
+//! QUIC client without Squall: plain noq-proto, which sends whatever a test requires.
 
 use std::{collections::VecDeque, net::SocketAddr, num::NonZeroUsize, sync::Arc, time::Instant};
 
@@ -16,26 +16,27 @@ use crate::{
 
 /// An endpoint with one connection.
 pub struct Stranger {
-    /// Its address, or one of those with this port.
+    /// Its address; packets to other addresses with this port reach it too.
     pub address: SocketAddr,
-    /// The connection.
+    /// Its connection.
     pub connection: Connection,
-    /// The hello that it writes once it is connected.
+    /// Hello that it writes once connected.
     pub hello: Option<Vec<u8>>,
-    /// Datagrams that arrived, at most 64.
+    /// Received datagrams. At most 64 are kept; later ones are dropped.
     pub received: VecDeque<Bytes>,
-    /// Why its connection ended.
+    /// Reason why its connection ended.
     pub end: Option<String>,
     endpoint: Endpoint,
     handle: ConnectionHandle,
 }
 
 impl Stranger {
-    /// Configuration of a connection to a server with the identity of [`tls`]. It would send data before the handshake is
-    /// over.
+    /// Returns the configuration of a connection to a server with the identity of [`tls`], with
+    /// early data (0-RTT) enabled.
     ///
     /// # Panics
-    /// If it is not usable.
+    ///
+    /// If the configuration is not usable.
     pub fn config(transport: TransportConfig) -> ClientConfig {
         let mut roots = RootCertStore::empty();
         roots.add(tls().certificate.clone()).expect("is usable");
@@ -49,10 +50,12 @@ impl Stranger {
         config
     }
 
-    /// One that connects to [`SERVER`]. With the seed of another one, it has the same connection ids.
+    /// Creates a client that connects to [`SERVER`]. Clients with the same seed have the same
+    /// connection ids.
     ///
     /// # Panics
-    /// If it cannot.
+    ///
+    /// If it cannot connect.
     pub fn new(now: Instant, address: SocketAddr, seed: u32, config: ClientConfig) -> Self {
         let mut seeds = [2; 32];
         seeds[..4].copy_from_slice(&seed.to_le_bytes());
@@ -63,7 +66,7 @@ impl Stranger {
         Self { address, connection, hello: None, received: VecDeque::new(), end: None, endpoint, handle }
     }
 
-    /// Sends a datagram, if the connection takes it.
+    /// Sends a datagram, if the connection accepts it.
     pub fn say(&mut self, datagram: Vec<u8>) {
         let _ = self.connection.datagrams().send(datagram.into(), true);
     }
@@ -71,6 +74,7 @@ impl Stranger {
     /// Writes a hello.
     ///
     /// # Panics
+    ///
     /// If it is not connected.
     pub fn say_hello(&mut self, hello: &[u8]) {
         let id = self.connection.streams().open(Dir::Uni).expect("one is allowed");

@@ -1,4 +1,5 @@
-//! What the suite does not judge: measurements that a busy machine spoils, and tests for which something is missing.
+//! Record of tests without a verdict: measurements that a busy machine disturbs, and tests whose
+//! requirements are missing.
 
 use std::{
     env,
@@ -7,14 +8,15 @@ use std::{
     thread,
 };
 
-/// Names the file to which each such test adds a line, `kind`, `test` and `reason` apart by tabs; `make test` counts them.
+/// Variable with the file to which each such test adds a line: `kind`, `test` and `reason`,
+/// separated by tabs. `make test` counts the lines.
 const FILE: &str = "SQUALL_UNJUDGED";
 
-/// Reports that the running test is left out, and why: a tool, a device or a right is missing.
+/// Records that the running test is skipped, and why: a tool, a device or a right is missing.
 ///
 /// # Panics
 ///
-/// Under `CI=true`, where everything has to be there.
+/// Under `CI=true`, where all requirements must be met.
 pub fn skipped(why: &str) {
     assert!(!in_ci(env::var("CI").ok().as_deref()), "{} cannot be skipped under CI=true: {why}", test_name());
     record("skipped", why);
@@ -24,14 +26,15 @@ fn in_ci(ci: Option<&str>) -> bool {
     ci == Some("true")
 }
 
-/// The name of the running test.
+/// Returns the name of the running test.
 pub(crate) fn test_name() -> String {
     let program = env::current_exe().ok().and_then(|path| Some(path.file_stem()?.to_str()?.to_owned()));
     let program = program.as_deref().and_then(|name| name.rsplit_once('-')).map_or("", |(name, _)| name);
     format!("{program}::{}", thread::current().name().unwrap_or("a test"))
 }
 
-/// Tests that pass are silent, so this goes to the file, and past the capture of the test's output.
+/// Writes a line to the file, and to standard error past the capture of the test's output, because
+/// passing tests are silent.
 pub(crate) fn record(kind: &str, why: &str) {
     let line = line(kind, &test_name(), why);
     let _ = io::stderr().write_all(line.as_bytes());
@@ -42,7 +45,7 @@ pub(crate) fn record(kind: &str, why: &str) {
     }
 }
 
-/// One line, whatever the reason consists of.
+/// Formats one line; line breaks in the reason become spaces.
 fn line(kind: &str, test: &str, why: &str) -> String {
     format!("{kind}\t{test}\t{}\n", why.split_whitespace().collect::<Vec<_>>().join(" "))
 }

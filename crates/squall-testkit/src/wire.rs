@@ -1,4 +1,4 @@
-//! Packets under way, and the ends between which they are.
+//! Packets in flight, and the ends between them.
 
 use std::{
     collections::BTreeMap,
@@ -8,21 +8,21 @@ use std::{
 
 use bytes::BytesMut;
 
-/// The usual address of servers.
+/// Default address of servers.
 pub const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 4433);
 
-/// A datagram of UDP.
+/// A UDP datagram.
 #[derive(Clone, Debug)]
 pub struct Packet {
-    /// Its source.
+    /// Source address.
     pub from: SocketAddr,
-    /// Its destination.
+    /// Destination address.
     pub to: SocketAddr,
-    /// Its payload.
+    /// Payload.
     pub data: BytesMut,
 }
 
-/// Packets under way.
+/// Packets in flight, by arrival.
 #[derive(Debug, Default)]
 pub struct Wire {
     packets: BTreeMap<(Instant, u64), Packet>,
@@ -30,41 +30,42 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Has a packet arrive at this time; of those of one time the first one first.
+    /// Schedules a packet to arrive at this time; packets of the same time arrive in the order of
+    /// these calls.
     pub fn put(&mut self, at: Instant, packet: Packet) {
         self.sent += 1;
         self.packets.insert((at, self.sent), packet);
     }
 
-    /// Packets that have not arrived.
+    /// Returns the packets that have not arrived.
     pub fn packets(&self) -> impl Iterator<Item = &Packet> {
         self.packets.values()
     }
 
-    /// Time of the next packet that arrives.
+    /// Returns the time of the next arrival.
     pub fn next(&self) -> Option<Instant> {
         self.packets.first_key_value().map(|(key, _)| key.0)
     }
 
-    /// The next packet that has arrived at this time.
+    /// Removes and returns the next packet that has arrived at this time.
     pub fn arrive(&mut self, now: Instant) -> Option<Packet> {
         let entry = self.packets.first_entry().filter(|entry| entry.key().0 <= now)?;
         Some(entry.remove())
     }
 }
 
-/// An end of the network: an endpoint, without its clock and its sockets.
+/// An end of the network: an endpoint without clock and sockets.
 pub trait End {
-    /// Whether packets to this address are for it.
+    /// `true` if packets to this address are for this end.
     fn is_at(&self, address: SocketAddr) -> bool;
 
-    /// Time of its next timer.
+    /// Returns the time of its next timer.
     fn due(&mut self) -> Option<Instant>;
 
-    /// Handles a packet.
+    /// Handles a received packet.
     fn receive(&mut self, now: Instant, packet: Packet);
 
-    /// Handles its timers, of which one is due.
+    /// Handles its timers, of which at least one is due.
     fn on_timeout(&mut self, now: Instant);
 
     /// Sends all packets that it may send now.
@@ -85,7 +86,7 @@ pub trait End {
     }
 }
 
-/// A network that delivers every packet after this time.
+/// Returns a network that delivers every packet after this time.
 pub fn after(delay: Duration) -> impl FnMut(Instant, Packet, &mut Wire) {
     move |now, packet, wire| wire.put(now + delay, packet)
 }

@@ -1,4 +1,4 @@
-//! A server, its clients, and the network between them, in virtual time.
+//! A server, its clients and the network between them, in virtual time.
 
 use std::{
     net::SocketAddr,
@@ -8,36 +8,38 @@ use std::{
 pub use crate::wire::{End, Packet, SERVER, Wire, after};
 use crate::{Peer, Stranger};
 
-/// A period in which no world has more packets and instants than [`World::most`].
+/// Period in which a world has at most [`World::most`] packets and instants.
 const MOMENT: Duration = Duration::from_millis(10);
 
 /// A server, its clients, and packets between them.
 ///
-/// The network is a function that gets each packet that leaves, and puts it on the [`Wire`] for the time at which it
-/// arrives, changed or repeated, or drops it. [`after`] is one that only delays packets.
+/// The network is a function that receives each packet sent. It puts the packet on the [`Wire`]
+/// with an arrival time, also changed or duplicated, or drops it. [`after`] returns one that only
+/// delays packets.
 pub struct World<S: End = Peer, C: End = S> {
-    /// The time.
+    /// Current time.
     pub now: Instant,
-    /// Shortest step of the clock. Default: 1 µs, so that every timer fires.
+    /// Minimum step of the clock. Default: 1 µs, so that every timer fires.
     pub tick: Duration,
-    /// Packets and instants of 10 ms after which time counts as not passing. Default: 4,000.
+    /// Maximum number of packets and instants in 10 ms; beyond it, time counts as not passing.
+    /// Default: 4,000.
     pub most: u32,
-    /// The server.
+    /// Server.
     pub server: S,
     /// Clients.
     pub clients: Vec<C>,
-    /// Clients of QUIC that are not Squall's.
+    /// QUIC clients without Squall.
     pub strangers: Vec<Stranger>,
-    /// Packets under way.
+    /// Packets in flight.
     pub wire: Wire,
-    /// Instants so far.
+    /// Number of instants so far.
     pub instants: u64,
-    /// Begin of the current moment, and what happened since.
+    /// Start of the current period, and the packets and instants since.
     moment: (Instant, u32),
 }
 
 impl<S: End, C: End> World<S, C> {
-    /// A server and clients at this time.
+    /// Creates a world with a server and clients at this time.
     pub fn new(now: Instant, server: S, clients: Vec<C>) -> Self {
         Self {
             now,
@@ -52,9 +54,10 @@ impl<S: End, C: End> World<S, C> {
         }
     }
 
-    /// Lets time pass, from one packet or timer to the next.
+    /// Runs for a time, from one packet or timer to the next.
     ///
     /// # Panics
+    ///
     /// If time does not pass.
     pub fn run(&mut self, time: Duration, mut network: impl FnMut(Instant, Packet, &mut Wire)) {
         let end = self.now + time;
@@ -66,16 +69,17 @@ impl<S: End, C: End> World<S, C> {
         self.now = self.now.max(end);
     }
 
-    /// Time of the next packet or timer.
+    /// Returns the time of the next packet or timer.
     fn next(&mut self) -> Option<Instant> {
         let strangers = self.strangers.iter_mut().filter_map(End::due);
         let due = self.clients.iter_mut().filter_map(End::due).chain(strangers).chain(self.server.due());
         due.chain(self.wire.next()).min()
     }
 
-    /// All ends handle what arrives now, and act.
+    /// Lets all ends handle the packets that arrive now, their timers, and send.
     ///
     /// # Panics
+    ///
     /// If time does not pass.
     pub fn turn(&mut self, mut network: impl FnMut(Instant, Packet, &mut Wire)) {
         let now = self.now;
@@ -109,7 +113,8 @@ impl<S: End, C: End> World<S, C> {
         );
     }
 
-    /// The place of the end at this address: clients, strangers, the server.
+    /// Returns the index of the end at this address: clients first, then strangers, then the
+    /// server.
     fn at(&self, to: SocketAddr) -> Option<usize> {
         let (clients, strangers) = (self.clients.len(), self.strangers.len());
         if self.server.is_at(to) {

@@ -1,8 +1,9 @@
-//! The product measures durations with the monotonic clock: every use of the wall clock has a reason.
+//! Checks that the product measures durations with the monotonic clock: every use of the wall clock
+//! has a reason.
 
 use std::{fs, path::Path};
 
-/// Files that read the wall clock, with the reason. Tests and examples may.
+/// Files that read the wall clock, with the reason. Tests and examples may read it.
 const USES: &[(&str, &str)] = &[
     ("squall-cli/src/record/socket.rs", "the kernel stamps datagrams with it"),
     ("squall-observe/src/status/mod.rs", "it says when the period of a quota ends"),
@@ -10,7 +11,7 @@ const USES: &[(&str, &str)] = &[
     ("squall/src/shared/quotas.rs", "a quota is one of a day, a week or a month"),
 ];
 
-/// What reads it: of the standard library, of libraries in use, and of the system.
+/// Names that read it: of the standard library, of libraries in use, and of the system.
 const WORDS: &[&str] =
     &["SystemTime", "UNIX_EPOCH", "UnixTime::now", "CLOCK_REALTIME", "ClockId::Realtime", "Utc::now"];
 
@@ -39,7 +40,7 @@ fn only_what_has_a_reason_reads_the_wall_clock() {
     let mut used = Vec::new();
     for file in files {
         let text = fs::read_to_string(&file).expect("is text");
-        // Unit tests stand at the end of a file.
+        // Unit tests are at the end of a file.
         let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
         let name = file.strip_prefix(crates).expect("is inside").display().to_string();
         if WORDS.iter().any(|word| code.contains(word)) {

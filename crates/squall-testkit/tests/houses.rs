@@ -1,13 +1,13 @@
-//! The two houses: nothing that users link or run as the product depends on the laboratory.
+//! Checks that nothing that users link or run as the product depends on the laboratory.
 
 use std::{collections::BTreeMap, path::Path, process::Command};
 
 use serde_json::Value;
 
-/// Python's package is both: the laboratory for research, and sessions.
+/// The Python package contains both: the laboratory for research, and sessions.
 const BOTH: &str = "squall-python";
 
-/// The house of a workspace package: the first folder of its path.
+/// Returns the house of a workspace package: the first folder of its path.
 fn house(package: &Value, root: &Path) -> Option<String> {
     let manifest = Path::new(package["manifest_path"].as_str()?).strip_prefix(root).ok()?;
     Some(manifest.iter().next()?.to_str()?.to_owned())

@@ -1,5 +1,5 @@
-//! Every link between the documents leads to a file and a heading, and `docs/SUMMARY.md`, the contents of the site, lists
-//! every page once.
+//! Checks that every link between the documents leads to a file and a heading, and that
+//! `docs/SUMMARY.md`, the contents of the site, lists every page once.
 
 use std::{
     collections::BTreeSet,
@@ -11,7 +11,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace is there")
 }
 
-/// The documents at the root, in `docs/`, and beside fuzz targets and films.
+/// Returns the documents at the root, in `docs/`, and beside fuzz targets and films.
 fn documents() -> Vec<PathBuf> {
     let folders = ["", "docs", "fuzz", "traffic"].map(|folder| root().join(folder));
     let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).expect("can be listed"));
@@ -21,12 +21,12 @@ fn documents() -> Vec<PathBuf> {
     pages
 }
 
-/// The targets of links in a page, other than to the web.
+/// Returns the targets of links in a page, except those on the web.
 fn links(page: &str) -> impl Iterator<Item = &str> {
     page.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next()).filter(|to| !to.contains("://"))
 }
 
-/// The name by which a heading is linked, as GitHub forms it.
+/// Returns the anchor of a heading, as GitHub forms it.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
     kept.collect::<String>().to_lowercase().replace(' ', "-")
@@ -54,7 +54,7 @@ fn every_link_leads_somewhere() {
     assert!(broken.is_empty(), "these lead nowhere:\n{}", broken.join("\n"));
 }
 
-/// Files below a folder, other than what is built.
+/// Returns the files below a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries =
         fs::read_dir(folder).expect("can be listed").map(|entry| entry.expect("can be listed").path());

@@ -1,5 +1,6 @@
-//! The public interface of the libraries as text, `public-api.txt` in the folder of each. A change of the interface fails this test
-//! until the text is written again, and so appears in the diff of a commit:
+//! Compares the public interface of the libraries with its text, `public-api.txt` in the folder of
+//! each. A change of the interface fails this test until the text is written again, and so appears
+//! in the diff of a commit:
 //!
 //! `SQUALL_UPDATE=1 cargo test -p squall-testkit --test public_api`
 
@@ -10,7 +11,8 @@ use syn::{
     visit_mut::VisitMut,
 };
 
-/// The lint `unreachable_pub` keeps everything that is declared public reachable, so declarations are the interface.
+/// Crates whose interface is compared. The lint `unreachable_pub` ensures that everything declared
+/// public is reachable, so declarations are the interface.
 const CRATES: [&str; 3] = ["squall", "squall-proto", "squall-sched"];
 
 #[test]
@@ -39,7 +41,7 @@ fn the_public_interface_is_the_written_one() {
     );
 }
 
-/// The public items of a crate without their bodies, in alphabetical order.
+/// Returns the public items of a crate without their bodies, in alphabetical order.
 fn interface_of(source: &Path) -> String {
     let mut items = Vec::new();
     let library = fs::read_to_string(source.join("lib.rs")).expect("can be read");
@@ -94,7 +96,7 @@ fn is_public(visibility: &Visibility) -> bool {
     matches!(visibility, Visibility::Public(_))
 }
 
-/// Whether an item is for tests or hidden.
+/// `true` if an item is for tests, for fuzzing or hidden.
 fn is_hidden(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let tokens = match &attribute.meta {
@@ -147,7 +149,7 @@ fn publish(item: &mut Item, types: &BTreeSet<String>) -> Option<()> {
     is_shown.then_some(())
 }
 
-/// Private fields lose their names and types.
+/// Hides the names and types of private fields.
 fn hide_private(fields: &mut Fields) {
     let has_private = fields.iter().any(|field| !is_public(&field.vis));
     match fields {
@@ -170,7 +172,7 @@ fn hide_private(fields: &mut Fields) {
     }
 }
 
-/// Removes bodies, values and all attributes but those of the interface.
+/// Removes bodies, values and all attributes except those of the interface.
 struct Plain;
 
 impl VisitMut for Plain {

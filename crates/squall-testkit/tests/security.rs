@@ -1,4 +1,5 @@
-//! What `SECURITY.md` promises has tests, and the code that programs link has no unsafe blocks.
+//! Checks that the promises of `SECURITY.md` have tests, and that the code that programs link has
+//! no unsafe blocks.
 
 use std::{
     fs,
@@ -14,7 +15,7 @@ fn read(file: impl AsRef<Path>) -> String {
         .unwrap_or_else(|error| panic!("{}: {error}", file.as_ref().display()))
 }
 
-/// Number and tests of each row of the table of promises.
+/// Returns number and tests of each row in the table of promises.
 fn promises(page: &str) -> Vec<(usize, Vec<(&str, &str)>)> {
     let section = page.split("\n## ").find(|section| section.starts_with("Promises\n")).expect("is there");
     let rows = section.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | "));
@@ -27,7 +28,8 @@ fn promises(page: &str) -> Vec<(usize, Vec<(&str, &str)>)> {
         .collect()
 }
 
-/// Whether a file has a test of that name: a function, in plain Rust or within `proptest!`, behind `#[test]` or `#[tokio::test]`.
+/// `true` if a file has a test of that name: a function, in plain Rust or within `proptest!`, after
+/// `#[test]` or `#[tokio::test]`.
 fn has_test(text: &str, name: &str) -> bool {
     let mut after_attribute = false;
     for line in text.lines().map(str::trim) {

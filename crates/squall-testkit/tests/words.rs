@@ -74,7 +74,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace is there")
 }
 
-/// The files below a folder with one of these endings, as paths from the root.
+/// Returns the files with this ending below a folder, `depth` levels down at most and without
+/// `target` folders, as paths from the root.
 fn files(folder: &str, ending: &str, depth: usize) -> Vec<String> {
     let mut found = Vec::new();
     for entry in
@@ -99,7 +100,8 @@ fn documents() -> Vec<String> {
         .collect()
 }
 
-/// Scenarios, whose texts appear in reports, and the files of the service, the build and the scripts.
+/// Returns the scenarios, whose texts appear in reports, and the files of the service, the build
+/// and the scripts.
 fn configuration() -> Vec<String> {
     let folders = [("scenarios", ".toml"), ("dist", ""), ("scripts", "")];
     let files = folders.into_iter().flat_map(|(folder, ending)| files(folder, ending, 2));
@@ -113,7 +115,7 @@ fn code() -> Vec<String> {
     rust.chain(others).collect()
 }
 
-/// A word in lower case with its line. Punctuation that ends a phrase is a word of its own.
+/// A word in lower case with its line. Punctuation that ends a phrase is a separate word.
 struct Word {
     text: String,
     line: usize,
@@ -123,7 +125,7 @@ struct Word {
 fn words(text: &str) -> Vec<Word> {
     let mut words: Vec<Word> = Vec::new();
     for (line, content) in text.lines().enumerate() {
-        // In continued comments and strings a phrase goes on in the next line.
+        // In continued comments and strings, a phrase continues in the next line.
         let content = content.trim_start().trim_start_matches(['/', '!', '>', '#']);
         let mut before = ' ';
         for c in content.chars() {
@@ -156,7 +158,7 @@ struct Pattern {
     replacement: &'static str,
 }
 
-/// The patterns by their first word, so that a text is read once.
+/// Patterns by their first word, so that a text is read once.
 struct Patterns(BTreeMap<&'static str, Vec<Pattern>>);
 
 impl Patterns {
@@ -199,7 +201,7 @@ fn listed(occurrences: &[&Occurrence]) -> String {
     text
 }
 
-/// Without inline code: names of tests and modules are checked where they are defined.
+/// Removes inline code: names of tests and modules are checked where they are defined.
 fn prose(text: &str) -> String {
     let lines = text.lines().map(|line| line.split('`').step_by(2).collect::<Vec<_>>().join("`"));
     lines.collect::<Vec<_>>().join("\n")
@@ -216,7 +218,8 @@ fn documents_use_the_terms_of_the_field() {
     assert!(found.is_empty(), "\n{}", listed(&found.iter().collect::<Vec<_>>()));
 }
 
-/// "What has expired is dropped" is hard to read: the subject comes first, and it is a noun.
+/// Rejects sentences such as "What has expired is dropped": the subject must come first and be a
+/// noun.
 #[test]
 fn no_sentence_of_a_document_begins_with_what_or_who() {
     let mut found = String::new();

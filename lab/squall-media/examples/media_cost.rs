@@ -1,4 +1,4 @@
-//! Measures what drawing, encoding, decoding and comparing a frame cost, and the rates that are reached.
+//! Measures the cost of drawing, encoding, decoding and comparing a frame, and the resulting rates.
 //!
 //! ```text
 //! cargo run --release -p squall-media --example media_cost [FRAMES]

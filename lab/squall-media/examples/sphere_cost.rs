@@ -1,4 +1,4 @@
-//! Measures what a 360° film costs to make, and what it looks like.
+//! Measures the cost of generating a 360° film, and its quality.
 //!
 //! ```text
 //! cargo run --release -p squall-media --example sphere_cost [WIDTH HEIGHT MBPS]

@@ -1,4 +1,4 @@
-//! H.264 byte streams (ITU-T H.264 Annex B): the NAL units of a frame, and what is lost with it.
+//! H.264 byte streams (ITU-T H.264 Annex B): the NAL units of a frame, and its kind.
 
 use crate::frame::FrameKind;
 
@@ -8,8 +8,8 @@ const SLICE: u8 = 1;
 const PARTITION: u8 = 2;
 const IDR: u8 = 5;
 
-/// The NAL units of a buffer, each from its header up to the next start code; bytes before the first start code are left
-/// out.
+/// Returns the NAL units of a buffer, each from its header up to the next start code; bytes before
+/// the first start code are left out.
 pub fn nals(data: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut next = start_code(data);
     std::iter::from_fn(move || {
@@ -24,8 +24,8 @@ fn start_code(data: &[u8]) -> Option<usize> {
     memchr::memmem::find(data, &[0, 0, 1])
 }
 
-/// What is lost with this access unit: [`FrameKind::Key`] when it holds an IDR slice,
-/// [`FrameKind::Disposable`] when none of its slices is a reference.
+/// Returns the kind of this access unit: [`FrameKind::Key`] if it has an IDR slice,
+/// [`FrameKind::Disposable`] if none of its slices is a reference.
 #[must_use]
 pub fn frame_kind(data: &[u8]) -> FrameKind {
     let headers = nals(data).filter_map(|unit| unit.first().copied());

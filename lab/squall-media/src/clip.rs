@@ -1,4 +1,4 @@
-//! A clip encoded in advance, so that a session spends its CPU on the network and not on encoding.
+//! A clip encoded in advance, so that a session spends its CPU on the network instead of encoding.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,11 +7,11 @@ use crate::frame::{EncodedFrame, frame_time_us};
 use crate::picture::Picture;
 use crate::scene::Scene;
 
-/// What a [`Clip`] shows and how it is encoded.
+/// Content and encoding of a [`Clip`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClipConfig {
-    /// How it is encoded.
+    /// Settings of the encoder.
     pub encoder: EncoderConfig,
     /// Seed of the [`Scene`]. Default 0.
     pub seed: u64,
@@ -19,8 +19,8 @@ pub struct ClipConfig {
 
 /// Encoded frames of a generated scene, in memory, repeated endlessly.
 ///
-/// The first frame is a key frame, so the sequence can start again after the last. Source pictures are not
-/// kept; [`Clip::source_picture`] draws them again.
+/// The first frame is a key frame, so that the sequence can restart after the last. Source pictures
+/// are not kept; [`Clip::source_picture`] draws them again.
 #[derive(Debug)]
 pub struct Clip {
     config: ClipConfig,
@@ -32,15 +32,16 @@ impl Clip {
     /// Draws and encodes `seconds` of the scene (at least one frame).
     ///
     /// # Errors
-    /// When a setting is out of range, or the encoder fails.
+    /// If a setting is out of range, or the encoder fails.
     pub fn generate(config: ClipConfig, seconds: f64) -> Result<Self, EncodeError> {
         Self::generate_with(config, seconds, |_, _| {})
     }
 
-    /// Like [`Clip::generate`], and calls `progress` after each frame with the number of frames done and of all.
+    /// As [`Clip::generate`], with a call of `progress` after each frame with the numbers of
+    /// finished and of all frames.
     ///
     /// # Errors
-    /// When a setting is out of range, or the encoder fails.
+    /// If a setting is out of range, or the encoder fails.
     pub fn generate_with(
         config: ClipConfig,
         seconds: f64,
@@ -57,32 +58,33 @@ impl Clip {
         Ok(Self { config, frames, scene })
     }
 
-    /// What the clip was made with.
+    /// Returns the configuration of the clip.
     #[must_use]
     pub fn config(&self) -> &ClipConfig {
         &self.config
     }
 
-    /// The frames of one round.
+    /// Returns the frames of one round.
     #[must_use]
     pub fn frames(&self) -> &[EncodedFrame] {
         &self.frames
     }
 
-    /// Frame `index` of the endless sequence, with its own index and time; the bytes are shared.
+    /// Returns frame `index` of the endless sequence, with its own index and time; the bytes are
+    /// shared.
     #[must_use]
     pub fn frame(&self, index: u64) -> EncodedFrame {
         let frame = &self.frames[self.place(index)];
         EncodedFrame { index, pts_us: frame_time_us(index, self.config.encoder.fps), ..frame.clone() }
     }
 
-    /// The picture that frame `index` was encoded from.
+    /// Returns the picture from which frame `index` was encoded.
     #[must_use]
     pub fn source_picture(&self, index: u64) -> Picture {
         self.scene.render(self.place(index) as u64)
     }
 
-    /// Mean rate of one round, in bits per second.
+    /// Returns the mean rate of one round, in bits per second.
     #[must_use]
     pub fn bitrate_bps(&self) -> f64 {
         let bytes: usize = self.frames.iter().map(|frame| frame.data.len()).sum();

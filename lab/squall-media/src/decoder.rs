@@ -6,13 +6,13 @@ use thiserror::Error;
 use crate::frame::MAX_FRAME_BYTES;
 use crate::picture::{Picture, SizeError};
 
-/// Why a frame gave no picture.
+/// Failure to decode a frame.
 #[derive(Debug, Error)]
 pub enum DecodeError {
     /// The frame is damaged, or a frame that it needs is missing.
     #[error("frame cannot be decoded: it is damaged or refers to a missing frame (OpenH264 code {code})")]
     Undecodable {
-        /// OpenH264's own code.
+        /// OpenH264's error code.
         code: i64,
     },
     /// The frame exceeds [`MAX_FRAME_BYTES`].
@@ -27,18 +27,19 @@ pub enum DecodeError {
     /// OpenH264 could not be started.
     #[error("OpenH264 decoder cannot start (code {code})")]
     Start {
-        /// OpenH264's own code.
+        /// OpenH264's error code.
         code: i64,
     },
 }
 
-/// An H.264 decoder for one stream, fed one access unit at a time. Each gives its picture at once: streams
-/// whose pictures are shown in another order than decoded (B frames) are not supported, and give errors.
+/// An H.264 decoder for one stream, which receives one access unit at a time. Each returns its
+/// picture at once: streams whose display order differs from the decoding order (B frames) are not
+/// supported, and cause errors.
 ///
-/// **Missing frames.** Error concealment is off. After a lost reference frame OpenH264 therefore refuses
-/// the frames that follow (an error, no picture) until the next key frame, instead of drawing on wrong
-/// references. The last good picture stays on the screen, frozen: the usual behaviour of conferencing software, and what
-/// [`Film`](crate::Film) assumes.
+/// **Missing frames.** Error concealment is off. After a lost reference frame OpenH264 therefore
+/// rejects the following frames (an error, no picture) until the next key frame, instead of
+/// decoding with wrong references. The last good picture stays on the screen, frozen: the usual
+/// behaviour of conferencing software, and the assumption of [`Film`](crate::Film).
 pub struct Decoder {
     raw: openh264::decoder::Decoder,
 }
@@ -53,18 +54,18 @@ impl Decoder {
     /// Starts a decoder; it needs a key frame first.
     ///
     /// # Errors
-    /// When OpenH264 cannot start.
+    /// If OpenH264 cannot start.
     pub fn new() -> Result<Self, DecodeError> {
         let raw = openh264::decoder::Decoder::new()
             .map_err(|error| DecodeError::Start { code: error.native_code() })?;
         Ok(Self { raw })
     }
 
-    /// Decodes one access unit in Annex B form. `None`: it was accepted but holds no picture (for
-    /// instance parameter sets alone).
+    /// Decodes one access unit in Annex B form. `None` if it was accepted but contains no picture
+    /// (for instance parameter sets alone).
     ///
     /// # Errors
-    /// When the frame is damaged or too large or needs a missing frame. The decoder can be used further:
+    /// If the frame is damaged or too large or needs a missing frame. The decoder remains usable:
     /// it resumes at the next key frame.
     pub fn decode(&mut self, data: &[u8]) -> Result<Option<Picture>, DecodeError> {
         if data.len() > MAX_FRAME_BYTES {
@@ -118,7 +119,7 @@ mod tests {
     #[test]
     fn what_was_encoded_comes_back() {
         let (clip, mut decoder) = (clip(), Decoder::new().unwrap());
-        // Twice around, so that the join of the loop is decoded too.
+        // Two rounds, so that the transition of the loop is decoded too.
         for index in 0..60 {
             let picture = decoder.decode(&clip.frame(index).data).unwrap().unwrap();
             assert_eq!(read_index(&picture), Some(index % 30));

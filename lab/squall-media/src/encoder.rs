@@ -20,7 +20,7 @@ use crate::annexb;
 use crate::frame::{EncodedFrame, frame_time_us};
 use crate::picture::{Picture, SizeError, check_size};
 
-/// What the encoder should produce.
+/// Settings of an [`Encoder`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EncoderConfig {
@@ -30,16 +30,17 @@ pub struct EncoderConfig {
     pub height: u32,
     /// Frames per second, 1 to 240. Default 30.
     pub fps: f64,
-    /// Target rate in bits per second, 10 kbps to 200 Mbps. Default 8 Mbps. OpenH264 has a finest quantiser:
-    /// small pictures cannot use every rate (the scene at 640x360 and 30 frames a second stays below 15 Mbps).
+    /// Target rate in bits per second, 10 kbps to 200 Mbps. Default 8 Mbps. OpenH264 has a finest
+    /// quantiser: small pictures cannot use every rate (the scene at 640x360 and 30 frames a second
+    /// stays below 15 Mbps).
     pub bitrate_bps: u32,
     /// Distance between key frames, in frames, at least 1. Default 30.
     pub key_interval: u32,
     /// Makes every second frame after a key frame [disposable](crate::FrameKind) (two temporal layers), at some cost
     /// in quality; needs an even `key_interval`. Default false.
     pub disposable: bool,
-    /// A fixed quantiser, 0 (finest) to 51, instead of `bitrate_bps`: even quality, and sizes that follow from the
-    /// pictures. Default none.
+    /// A fixed quantiser, 0 (finest) to 51, instead of `bitrate_bps`: constant quality, with sizes
+    /// that depend on the pictures. Default none.
     pub quantiser: Option<u8>,
 }
 
@@ -57,7 +58,7 @@ impl Default for EncoderConfig {
     }
 }
 
-/// Why an encoder could not be made or a picture not be encoded.
+/// Failure to create an encoder or to encode a picture.
 #[derive(Debug, Error)]
 pub enum EncodeError {
     /// The size is odd, zero or too large.
@@ -68,12 +69,12 @@ pub enum EncodeError {
     Setting {
         /// Name of the field of [`EncoderConfig`].
         field: &'static str,
-        /// What it was.
+        /// Given value.
         value: f64,
-        /// What it may be.
+        /// Description of valid values.
         wanted: &'static str,
     },
-    /// The picture is not of the configured size.
+    /// The picture does not have the configured size.
     #[error("picture of {got_width}x{got_height} given to an encoder for {width}x{height}")]
     WrongPicture {
         /// Width of the picture.
@@ -85,15 +86,15 @@ pub enum EncodeError {
         /// Height configured.
         height: u32,
     },
-    /// OpenH264 refused.
+    /// OpenH264 failed.
     #[error("OpenH264 failed to encode frame {index} (code {code})")]
     Codec {
         /// Number of the frame.
         index: u64,
-        /// OpenH264's own code.
+        /// OpenH264's error code.
         code: i64,
     },
-    /// OpenH264 gave no bytes for a picture.
+    /// OpenH264 returned no bytes for a picture.
     #[error("OpenH264 gave no output for frame {index}")]
     Empty {
         /// Number of the frame.
@@ -105,7 +106,7 @@ impl EncoderConfig {
     /// Checks every field.
     ///
     /// # Errors
-    /// The first field that is out of range, by name.
+    /// The name of the first field that is out of range.
     pub fn check(&self) -> Result<(), EncodeError> {
         check_size(self.width, self.height)?;
         let setting = |ok: bool, field, value: f64, wanted| {
@@ -128,9 +129,10 @@ impl EncoderConfig {
     }
 }
 
-/// An H.264 encoder for one stream: key frames and delta frames, no reordering, one slice a frame.
+/// An H.264 encoder for one stream: key frames and delta frames, no reordering, one slice per
+/// frame.
 ///
-/// Every key frame carries its parameter sets, so that decoding can begin at any of them.
+/// Every key frame has its parameter sets, so that decoding can begin at any of them.
 pub struct Encoder {
     config: EncoderConfig,
     raw: openh264::encoder::Encoder,
@@ -148,10 +150,10 @@ impl std::fmt::Debug for Encoder {
 }
 
 impl Encoder {
-    /// Makes an encoder; nothing is encoded yet.
+    /// Creates an encoder; nothing is encoded yet.
     ///
     /// # Errors
-    /// When a setting is out of range.
+    /// If a setting is out of range.
     pub fn new(config: EncoderConfig) -> Result<Self, EncodeError> {
         config.check()?;
         let quantisers = config.quantiser.map_or(QpRange::default(), |only| QpRange::new(only, only));
@@ -163,7 +165,7 @@ impl Encoder {
             .usage_type(UsageType::CameraVideoRealTime)
             .complexity(Complexity::Low)
             .intra_frame_period(IntraFramePeriod::from_num_frames(config.key_interval))
-            // Both would break the cadence that the transport is tested with.
+            // Both would change the frame pattern for which the transport is tested.
             .skip_frames(false)
             .scene_change_detect(false)
             .num_threads(1);
@@ -173,16 +175,16 @@ impl Encoder {
         Ok(Self { config, raw, next_index: 0, since_key: 0 })
     }
 
-    /// What the encoder was made with.
+    /// Returns the settings of the encoder.
     #[must_use]
     pub fn config(&self) -> &EncoderConfig {
         &self.config
     }
 
-    /// Encodes the next picture; `force_key` asks for a key frame now and restarts the key interval.
+    /// Encodes the next picture; `force_key` makes it a key frame and restarts the key interval.
     ///
     /// # Errors
-    /// When the picture has another size, or OpenH264 fails.
+    /// If the picture has another size, or OpenH264 fails.
     pub fn encode(&mut self, picture: &Picture, force_key: bool) -> Result<EncodedFrame, EncodeError> {
         let (width, height) = (self.config.width, self.config.height);
         if (picture.width, picture.height) != (width, height) {
@@ -212,8 +214,8 @@ impl Encoder {
         Ok(EncodedFrame { index, pts_us, kind, data })
     }
 
-    /// Sets two temporal layers. OpenH264 accepts that only after its start, and it starts with the first
-    /// picture, so that one is encoded twice.
+    /// Enables two temporal layers. OpenH264 accepts that only after its start, and it starts with
+    /// the first picture, so that picture is encoded twice.
     fn start_two_layers(&mut self, first: &Picture) -> Result<(), EncodeError> {
         let failed = |code| EncodeError::Codec { index: 0, code };
         self.raw.encode(&Planes(first)).map_err(|error| failed(error.native_code()))?;
@@ -246,19 +248,20 @@ fn set_layers(raw: &mut openh264::encoder::Encoder, layers: c_int) -> Result<(),
     Ok(())
 }
 
-/// Keeps OpenH264 from writing to standard error: it warns there, at its start, that the rate cannot be held
-/// without skipping frames. It can, within one per cent from 4 to 25 Mbps at 720p and 1080p.
+/// Keeps OpenH264 from writing to standard error: at its start it warns that the rate cannot be
+/// held without skipping frames. In fact it is held within one per cent from 4 to 25 Mbps at 720p
+/// and 1080p.
 #[expect(unsafe_code, reason = "the crate sets the log level only after the start, and offers no safe call")]
 fn silence(raw: &mut openh264::encoder::Encoder) {
     let mut level: c_int = WELS_LOG_QUIET;
-    // SAFETY: this option may be set before the start, and reads one int through the pointer during the call.
-    // Its answer does not matter: a failure leaves the log on.
+    // SAFETY: this option may be set before the start, and reads one int through the pointer during
+    // the call. Its result does not matter: a failure leaves the log on.
     unsafe {
         raw.raw_api().set_option(ENCODER_OPTION_TRACE_LEVEL, (&raw mut level).cast());
     }
 }
 
-/// A [`Picture`] as OpenH264 wants to see it.
+/// A [`Picture`] in the form required by OpenH264.
 struct Planes<'a>(&'a Picture);
 
 impl YUVSource for Planes<'_> {

@@ -1,9 +1,10 @@
-//! A film that is encoded once, and then judged for any number of viewers.
+//! A film that is encoded once, and then evaluated for any number of viewers.
 //!
-//! What a viewer sees in a slot is one of the film's own decoded pictures, or nothing yet: a decoder that conceals
-//! nothing gives for a frame either the picture that it gives when nothing is missing, bit by bit, or none (see
-//! [`Decoder`]). So each frame is decoded as it came from the encoder, each pair of a picture that was shown and one that should
-//! have been is compared once, and both are remembered.
+//! The picture that a viewer sees in a slot is one of the film's own decoded pictures, or none:
+//! without concealment, a decoder returns for a frame either the same picture as without losses,
+//! bit by bit, or none (see [`Decoder`]). Each frame is therefore decoded from the encoder's
+//! output, each pair of a shown and an expected picture is compared once, and both results are
+//! stored.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -17,51 +18,52 @@ use crate::frame::{EncodedFrame, FrameKind};
 use crate::picture::Picture;
 use crate::quality::{Likeness, likeness};
 
-/// Why a film could not be made.
+/// Failure to generate a film.
 #[derive(Debug, Error)]
 pub enum FilmError {
-    /// It cannot be encoded.
+    /// The film cannot be encoded.
     #[error(transparent)]
     Encode(#[from] EncodeError),
-    /// What was encoded cannot be decoded.
+    /// An encoded frame cannot be decoded.
     #[error("frame {index}: {source}")]
     Decode {
-        /// Which frame.
+        /// Number of the frame.
         index: u64,
-        /// What the decoder said.
+        /// The decoder's error.
         source: DecodeError,
     },
-    /// The decoder gave no picture for a frame.
+    /// The decoder returned no picture for a frame.
     #[error("frame {index}: the decoder gave no picture")]
     NoPicture {
-        /// Which frame.
+        /// Number of the frame.
         index: u64,
     },
 }
 
-/// A [`Clip`] with what its viewers see.
+/// A [`Clip`] with the pictures that its viewers see.
 #[derive(Debug)]
 pub struct Film {
     clip: Clip,
-    /// By the picture shown, none if that is black, and the one that should have been.
+    /// Results by the picture shown (`None` if black) and the expected one.
     known: Mutex<BTreeMap<Shown, Likeness>>,
-    /// The thread that compares holds it, so that no pair is compared twice.
+    /// Held by the comparing thread, so that no pair is compared twice.
     comparing: Mutex<()>,
 }
 
-/// The frame whose picture stands in a slot, none if that is black, and the slot.
+/// The frame whose picture is shown in a slot (`None` if black), and the slot.
 pub type Shown = (Option<u64>, u64);
 
 impl Film {
     /// Draws and encodes `seconds` of the scene (at least one frame).
     ///
     /// # Errors
-    /// When a setting is out of range, or the codec fails.
+    /// If a setting is out of range, or the codec fails.
     pub fn make(config: ClipConfig, seconds: f64) -> Result<Self, FilmError> {
         Self::make_with(config, seconds, |_, _| {})
     }
 
-    /// The same; calls `progress` after each frame with how many are done, and of how many.
+    /// As [`Self::make`], with a call of `progress` after each frame with the numbers of finished
+    /// and of all frames.
     ///
     /// # Errors
     /// As [`Self::make`].
@@ -74,25 +76,25 @@ impl Film {
         Ok(Self { clip, known: Mutex::default(), comparing: Mutex::default() })
     }
 
-    /// The frames of one round, which are repeated endlessly.
+    /// Returns the frames of one round, which are repeated endlessly.
     #[must_use]
     pub fn frames(&self) -> &[EncodedFrame] {
         self.clip.frames()
     }
 
-    /// Mean rate of one round, in bits per second.
+    /// Returns the mean rate of one round, in bits per second.
     #[must_use]
     pub fn bitrate_bps(&self) -> f64 {
         self.clip.bitrate_bps()
     }
 
-    /// How well the pictures that were shown stand for those that should have been, in the order of `shown`. Frames and
+    /// Compares the shown pictures with the expected ones, in the order of `shown`. Frames and
     /// slots count from the beginning of the endless film.
     ///
-    /// The first time that a picture stands in the place of another one, or in its own, takes some milliseconds.
+    /// The first comparison of each pair takes some milliseconds.
     ///
     /// # Errors
-    /// If the decoder does not take what the encoder made.
+    /// If the decoder rejects the encoder's output.
     pub fn judge(&self, shown: impl IntoIterator<Item = Shown>) -> Result<Vec<Likeness>, FilmError> {
         let length = self.frames().len() as u64;
         let round = |(shown, slot): Shown| (shown.map(|shown| shown % length), slot % length);
@@ -102,7 +104,7 @@ impl Film {
         Ok(pairs.iter().map(|pair| known[pair]).collect())
     }
 
-    /// Compares those of these pairs that are not known.
+    /// Compares the pairs without a stored result.
     fn compare(&self, pairs: &[Shown]) -> Result<(), FilmError> {
         let _comparing = self.comparing.lock().expect("no holder panics");
         let missing: BTreeMap<Option<u64>, Vec<u64>> = {
@@ -134,11 +136,11 @@ impl Film {
     }
 }
 
-/// Decodes frames from the key frame before each on.
+/// Decodes frames, each time starting at the preceding key frame.
 struct Screening<'a> {
     frames: &'a [EncodedFrame],
     decoder: Decoder,
-    /// The frame that was decoded last, and its picture.
+    /// The last decoded frame, and its picture.
     last: Option<(u64, Picture)>,
 }
 
@@ -198,7 +200,7 @@ mod tests {
         for (disposable, seed) in [(false, 1), (false, 2), (true, 3), (true, 4)] {
             let film = Film::make(config(disposable), 1.0).unwrap();
             let (scene, mut decoder) = (crate::Scene::new(160, 90, 4).unwrap(), Decoder::new().unwrap());
-            // As it is really decoded, with whatever is missing.
+            // Decodes the film directly, with the same missing frames.
             let mut screen: Option<(u64, Picture)> = None;
             let mut shown = Vec::new();
             let mut seen = Vec::new();

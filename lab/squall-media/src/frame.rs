@@ -3,10 +3,11 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-/// The largest compressed frame, or NAL unit, that any reader accepts: 16 MiB, the default block limit.
+/// Maximum size of a compressed frame or NAL unit that any reader accepts: 16 MiB, the default
+/// block limit.
 pub const MAX_FRAME_BYTES: usize = 16 << 20;
 
-/// What is lost when a frame is lost, the greatest loss first.
+/// Consequence of the loss of a frame, the greatest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FrameKind {
@@ -14,7 +15,7 @@ pub enum FrameKind {
     Key,
     /// Needs earlier frames, and later frames need it.
     Delta,
-    /// Needs earlier frames, but no other frame needs it: losing it costs one picture only.
+    /// Needs earlier frames, but no other frame needs it: its loss affects one picture only.
     Disposable,
 }
 
@@ -25,15 +26,16 @@ pub struct EncodedFrame {
     pub index: u64,
     /// Presentation time from the start of the stream, in microseconds.
     pub pts_us: u64,
-    /// What depends on this frame.
+    /// Dependence of other frames on this one.
     pub kind: FrameKind,
     /// The compressed bytes.
     pub data: Bytes,
 }
 
-/// Time of frame `index` at `fps` frames per second, in microseconds, rounded to nearest.
+/// Returns the time of frame `index` at `fps` frames per second, in microseconds, rounded to
+/// nearest.
 ///
-/// Computed from the start of the stream, so that the rounding of one interval never adds up.
+/// It is computed from the start of the stream, so that rounding errors do not accumulate.
 #[must_use]
 pub fn frame_time_us(index: u64, fps: f64) -> u64 {
     (index as f64 * 1e6 / fps).round() as u64

@@ -1,11 +1,11 @@
-//! What the fuzz targets check of files: each function panics when a promise is broken. See `fuzz/README.md`.
+//! Checks of the fuzz targets for files: each function panics on a violation. See `fuzz/README.md`.
 
 use crate::{
     annexb,
     ivf::{IvfCodec, IvfReader, IvfWriter},
 };
 
-/// Any bytes as an IVF file: the frames that are read before the first mistake are written the same again.
+/// Reads any bytes as an IVF file: the frames before the first error are written back identically.
 pub fn ivf(input: &[u8]) {
     for codec in [IvfCodec::Vp9, IvfCodec::H264] {
         let _ = codec.frame_kind(input);
@@ -20,7 +20,7 @@ pub fn ivf(input: &[u8]) {
     assert!(written[..24] == input[..24] && input[32..].starts_with(&written[32..]));
 }
 
-/// Any bytes as an H.264 byte stream: the units are parts of the input.
+/// Reads any bytes as an H.264 byte stream: the units are parts of the input.
 pub fn annexb(input: &[u8]) {
     let _ = annexb::frame_kind(input);
     let inside: usize = annexb::nals(input).map(|unit| unit.len() + 3).sum();

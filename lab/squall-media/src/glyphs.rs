@@ -1,10 +1,10 @@
-//! A small font of 5 by 7 cells, for words on pictures: letters, digits and most marks of ASCII.
+//! A small font of 5 by 7 cells, for text in pictures: letters, digits and most marks of ASCII.
 
 use crate::picture::Picture;
 
-/// Cells a glyph takes in a line of text: five, and one of space.
+/// Width of a glyph in a line of text, in cells: five, and one of space.
 pub const ADVANCE: u32 = 6;
-/// Cells a line of text is high.
+/// Height of a line of text, in cells.
 pub const HEIGHT: u32 = 7;
 
 /// The seven rows of a glyph from the top; the leftmost cell is bit 4. Spaces are blank.
@@ -97,13 +97,13 @@ fn rows(character: char) -> [u8; 7] {
         '_' => [0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x1F],
         '|' => [0x04, 0x04, 0x04, 0x04, 0x04, 0x04, 0x04],
         '~' => [0x00, 0x00, 0x08, 0x15, 0x02, 0x00, 0x00],
-        // A box, for what there is no sign for.
+        // A box for characters without a glyph.
         character if character > ' ' => [0x1F, 0x11, 0x11, 0x11, 0x11, 0x11, 0x1F],
         _ => [0; 7],
     }
 }
 
-/// Draws `text` in luma `ink` with cells of `scale` pixels; what lies outside the picture is cut off.
+/// Draws `text` in luma `ink` with cells of `scale` pixels, clipped at the picture's edges.
 pub fn draw(picture: &mut Picture, text: &str, left: u32, top: u32, scale: u32, ink: u8) {
     for (place, character) in (0u32..).zip(text.chars()) {
         for (row, bits) in (0u32..).zip(rows(character)) {
@@ -115,7 +115,7 @@ pub fn draw(picture: &mut Picture, text: &str, left: u32, top: u32, scale: u32, 
     }
 }
 
-/// Fills a rectangle of luma with `ink`, and its chroma with grey; cut off at the picture's edges.
+/// Fills a rectangle of luma with `ink`, and its chroma with grey, clipped at the picture's edges.
 pub(crate) fn fill(picture: &mut Picture, left: u32, top: u32, width: u32, height: u32, ink: u8) {
     let (right, bottom) = ((left + width).min(picture.width), (top + height).min(picture.height));
     let (left, top) = (left.min(right), top.min(bottom));

@@ -1,5 +1,5 @@
-//! IVF files: the simple container of VP9 streams, and of H.264 as ffmpeg reads it: in Annex B form. Unlike a byte stream
-//! it says when each picture is shown, also where some are missing.
+//! IVF files: the simple container of VP9 streams, and of H.264 in Annex B form, as ffmpeg reads
+//! it. Unlike a byte stream it contains the display time of each picture, even if some are missing.
 //!
 //! A header of 32 bytes (`DKIF`, version, header length, codec, width, height, time base, frame count), then
 //! for each frame 4 bytes of length, 8 bytes of time and the data; all little-endian.
@@ -14,7 +14,7 @@ use crate::frame::{FrameKind, MAX_FRAME_BYTES};
 pub(crate) const HEADER_BYTES: usize = 32;
 pub(crate) const FRAME_HEADER_BYTES: usize = 12;
 
-/// How the frames of an IVF file are encoded.
+/// Codec of an IVF file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IvfCodec {
     /// VP9.
@@ -31,7 +31,7 @@ impl IvfCodec {
         }
     }
 
-    /// What is lost with a frame. Frames that no other refers to are only recognised in H.264.
+    /// Returns the kind of a frame. Disposable frames are only detected in H.264.
     #[must_use]
     pub fn frame_kind(self, data: &[u8]) -> FrameKind {
         match self {
@@ -51,7 +51,7 @@ fn is_vp9_key(byte: u8) -> bool {
     marker && existing == 0 && kind == 0
 }
 
-/// The file header, without the number of frames: writers do not know it.
+/// The file header, without the number of frames, which is unknown to writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IvfHeader {
     /// The codec.
@@ -92,7 +92,7 @@ impl IvfHeader {
 /// A frame of an IVF file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IvfFrame {
-    /// When its picture is shown, in time units of the file.
+    /// Display time of its picture, in time units of the file.
     pub time: u64,
     /// The compressed bytes.
     pub data: Bytes,
@@ -109,7 +109,7 @@ impl<R: Read> IvfReader<R> {
     /// Reads and checks the file header. `input` should be buffered.
     ///
     /// # Errors
-    /// Those of the input; and `InvalidData` when the header is none of VP9 or H.264.
+    /// Errors of the input; and `InvalidData` if the header is neither of VP9 nor of H.264.
     pub fn new(mut input: R) -> io::Result<Self> {
         let mut bytes = [0; HEADER_BYTES];
         input.read_exact(&mut bytes)?;
@@ -118,7 +118,7 @@ impl<R: Read> IvfReader<R> {
         Ok(Self { input, header })
     }
 
-    /// The file header.
+    /// Returns the file header.
     #[must_use]
     pub fn header(&self) -> IvfHeader {
         self.header
@@ -134,7 +134,7 @@ impl<R: Read> IvfReader<R> {
         if size > MAX_FRAME_BYTES {
             return Err(invalid(&format!("a frame of {size} bytes is larger than {MAX_FRAME_BYTES}")));
         }
-        // Memory grows with the bytes that are there, not with the size that the header claims.
+        // Memory grows with the available bytes, not with the size claimed by the header.
         let mut data = Vec::new();
         if self.input.by_ref().take(size as u64).read_to_end(&mut data)? < size {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -165,7 +165,7 @@ impl<W: Write> IvfWriter<W> {
     /// Writes the file header.
     ///
     /// # Errors
-    /// Those of the output.
+    /// Errors of the output.
     pub fn new(mut out: W, header: IvfHeader) -> io::Result<Self> {
         out.write_all(&header.to_bytes())?;
         Ok(Self { out })
@@ -174,17 +174,17 @@ impl<W: Write> IvfWriter<W> {
     /// Adds one frame, of at most [`MAX_FRAME_BYTES`].
     ///
     /// # Errors
-    /// Those of the output.
+    /// Errors of the output.
     pub fn write(&mut self, frame: &IvfFrame) -> io::Result<()> {
         self.out.write_all(&(frame.data.len() as u32).to_le_bytes())?;
         self.out.write_all(&frame.time.to_le_bytes())?;
         self.out.write_all(&frame.data)
     }
 
-    /// Flushes and gives the output back.
+    /// Flushes and returns the output.
     ///
     /// # Errors
-    /// Those of the output.
+    /// Errors of the output.
     pub fn finish(mut self) -> io::Result<W> {
         self.out.flush()?;
         Ok(self.out)

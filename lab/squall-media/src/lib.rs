@@ -1,7 +1,7 @@
-//! Media for Squall: what is sent, and how good it looks when it arrives.
+//! Media for Squall: test content, and its quality on arrival.
 //!
-//! The crate makes, reads, decodes and judges video frames. It has no networking and reads no clock:
-//! every time is an argument, in microseconds.
+//! The crate generates, reads, decodes and evaluates video frames. It has no networking and reads
+//! no clock: every time is an argument, in microseconds.
 //!
 //! | to do this | use |
 //! | --- | --- |

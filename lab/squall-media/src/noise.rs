@@ -1,4 +1,4 @@
-//! Seeded noise without state: the same arguments always give the same value.
+//! Seeded noise without state: the same arguments always return the same value.
 
 /// Mixes a seed and two coordinates to 64 well-spread bits (the finaliser of `SplitMix64`).
 pub(crate) fn hash(seed: u64, a: u64, b: u64) -> u64 {

@@ -9,9 +9,9 @@ pub const MAX_SIDE: u32 = 8192;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("picture size {width}x{height}: width and height must be even, from 2 to {MAX_SIDE}")]
 pub struct SizeError {
-    /// The width asked for, in pixels.
+    /// Given width in pixels.
     pub width: u32,
-    /// The height asked for, in pixels.
+    /// Given height in pixels.
     pub height: u32,
 }
 
@@ -26,37 +26,37 @@ pub struct Picture {
     pub height: u32,
     /// Luma, `width * height` bytes.
     pub y: Vec<u8>,
-    /// Blue difference, a quarter as many bytes.
+    /// Blue difference, a quarter of the luma's bytes.
     pub u: Vec<u8>,
-    /// Red difference, a quarter as many bytes.
+    /// Red difference, a quarter of the luma's bytes.
     pub v: Vec<u8>,
 }
 
 impl Picture {
-    /// A black picture.
+    /// Creates a black picture.
     ///
     /// # Errors
-    /// When a side is odd, zero or above [`MAX_SIDE`].
+    /// If a side is odd, zero or above [`MAX_SIDE`].
     pub fn new(width: u32, height: u32) -> Result<Self, SizeError> {
         check_size(width, height)?;
         let luma = (width * height) as usize;
         Ok(Self { width, height, y: vec![16; luma], u: vec![128; luma / 4], v: vec![128; luma / 4] })
     }
 
-    /// A black picture of the same size.
+    /// Creates a black picture of the same size.
     #[must_use]
     pub fn black(&self) -> Self {
         let chroma = self.u.len();
         Self { y: vec![16; self.y.len()], u: vec![128; chroma], v: vec![128; chroma], ..*self }
     }
 
-    /// Whether `other` has the same width and height.
+    /// Returns `true` if `other` has the same width and height.
     #[must_use]
     pub fn same_size(&self, other: &Self) -> bool {
         self.width == other.width && self.height == other.height
     }
 
-    /// The picture as rows of red, green and blue in full range (BT.709).
+    /// Converts the picture to rows of red, green and blue in full range (BT.709).
     #[must_use]
     pub fn to_rgb(&self) -> Vec<u8> {
         let width = self.width as usize;
@@ -71,17 +71,17 @@ impl Picture {
     }
 }
 
-/// Accepts the sizes a [`Picture`] can have.
+/// Checks that a [`Picture`] can have this size.
 pub(crate) fn check_size(width: u32, height: u32) -> Result<(), SizeError> {
     let fits = |side: u32| side >= 2 && side.is_multiple_of(2) && side <= MAX_SIDE;
     if fits(width) && fits(height) { Ok(()) } else { Err(SizeError { width, height }) }
 }
 
-/// BT.709 from video range to full-range RGB (ITU-R BT.709-6, item 3).
+/// Converts BT.709 from video range to full-range RGB (ITU-R BT.709-6, item 3).
 fn rgb(y: u8, u: u8, v: u8) -> [u8; 3] {
     let y = (f32::from(y) - 16.0) * 1.164;
     let (u, v) = (f32::from(u) - 128.0, f32::from(v) - 128.0);
-    // `as` saturates, which is the clipping wanted here.
+    // `as` saturates, which provides the clipping.
     [(y + 1.793 * v) as u8, (y - 0.213 * u - 0.533 * v) as u8, (y + 2.112 * u) as u8]
 }
 

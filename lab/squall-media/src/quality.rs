@@ -1,14 +1,16 @@
-//! How much a picture differs from the one it should have been.
+//! Difference of a picture from the expected one.
 //!
-//! **PSNR** is `10 log10(255² / mean squared error)` of one picture against its source, as ffmpeg's `psnr` filter
-//! writes for each picture. The PSNR of several is the mean of theirs, with [`PSNR_CAP_DB`] for equal ones; ffmpeg
-//! sums up with the PSNR of their mean squared error instead, which [`psnr_of`] gives.
+//! **PSNR** is `10 log10(255² / mean squared error)` of one picture against its source, as in the
+//! per-picture output of ffmpeg's `psnr` filter. The PSNR of several pictures is the mean of
+//! theirs, with [`PSNR_CAP_DB`] for equal ones; ffmpeg's summary is instead the PSNR of their mean
+//! squared error, which [`psnr_of`] returns.
 //!
-//! **SSIM** is the structural similarity of Wang, Bovik, Sheikh and Simoncelli (*Image quality assessment: from error
-//! visibility to structural similarity*, IEEE Transactions on Image Processing 13(4), 2004), of luma, with its
-//! constants (K₁ 0.01, K₂ 0.03). The windows are squares of 8×8 samples, every four samples in both directions, as
-//! of ffmpeg's `ssim` filter, and not the paper's Gaussian of 11×11: that is several times as fast, and gives the
-//! numbers that encoders are compared by. The two agree to 0.00001, though that filter has a smaller C₁.
+//! **SSIM** is the structural similarity of Wang, Bovik, Sheikh and Simoncelli (*Image quality
+//! assessment: from error visibility to structural similarity*, IEEE Transactions on Image
+//! Processing 13(4), 2004), of luma, with its constants (K₁ 0.01, K₂ 0.03). The windows are squares
+//! of 8×8 samples, every four samples in both directions, as in ffmpeg's `ssim` filter, and not the
+//! paper's Gaussian of 11×11: this is several times as fast, and gives the numbers commonly used to
+//! compare encoders. The two agree to 0.00001, although that filter has a smaller C₁.
 
 use thiserror::Error;
 
@@ -29,17 +31,17 @@ pub struct CompareError {
     pub right: (u32, u32),
 }
 
-/// The luma of a picture against that of its source.
+/// Comparison of the luma of a picture with that of its source.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Likeness {
-    /// Squared error, the mean over the samples.
+    /// Mean squared error over the samples.
     pub mean_squared_error: f64,
-    /// Structural similarity, 1 for equal pictures, hardly ever below 0.
+    /// Structural similarity, 1 for equal pictures, rarely below 0.
     pub ssim: f64,
 }
 
 impl Likeness {
-    /// PSNR in dB, capped at [`PSNR_CAP_DB`].
+    /// Returns the PSNR in dB, capped at [`PSNR_CAP_DB`].
     #[must_use]
     pub fn psnr(&self) -> f64 {
         psnr_of(self.mean_squared_error)
@@ -49,7 +51,7 @@ impl Likeness {
 /// Compares the luma of two pictures.
 ///
 /// # Errors
-/// When the pictures differ in size.
+/// If the pictures differ in size.
 pub fn likeness(left: &Picture, right: &Picture) -> Result<Likeness, CompareError> {
     if !left.same_size(right) {
         return Err(CompareError { left: (left.width, left.height), right: (right.width, right.height) });
@@ -57,21 +59,21 @@ pub fn likeness(left: &Picture, right: &Picture) -> Result<Likeness, CompareErro
     Ok(plane_likeness(left.width as usize, &left.y, &right.y))
 }
 
-/// The same of two planes of equal size whose rows are `width` samples each.
+/// Compares two planes of equal size whose rows are `width` samples each.
 pub(crate) fn plane_likeness(width: usize, left: &[u8], right: &[u8]) -> Likeness {
     let mean_squared_error = squared_error(left, right) as f64 / left.len() as f64;
     Likeness { mean_squared_error, ssim: ssim::of_planes(width, left, right) }
 }
 
-/// PSNR in dB of a mean squared error, capped at [`PSNR_CAP_DB`].
+/// Returns the PSNR in dB of a mean squared error, capped at [`PSNR_CAP_DB`].
 #[must_use]
 pub fn psnr_of(mean_squared_error: f64) -> f64 {
-    // No error divides to infinity.
+    // An error of 0 gives infinity, which is capped.
     (10.0 * (255.0 * 255.0 / mean_squared_error).log10()).min(PSNR_CAP_DB)
 }
 
 fn squared_error(left: &[u8], right: &[u8]) -> u64 {
-    // 4096 squares of at most 255² fit in 32 bits, which keeps the inner loop in wide registers.
+    // 4096 squares of at most 255² fit in 32 bits, which lets the inner loop use wide registers.
     let block = |(a, b): (&[u8], &[u8])| -> u64 {
         u64::from(a.iter().zip(b).map(|(&a, &b)| u32::from(a.abs_diff(b)).pow(2)).sum::<u32>())
     };

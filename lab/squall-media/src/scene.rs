@@ -1,11 +1,11 @@
 //! A generated moving scene: the view from a train window, drawn from a seed and a frame number.
 //!
-//! Clouds, hills and a field pass by at different speeds (the field the faster the nearer), spinning balls
-//! fly through, and fresh grain covers every frame. The field and the grain make an encoder work: 1080p at
-//! 30 frames a second can use about 20 Mbps. The counter at the top left shows the frame number to people,
-//! and the bar code under it shows it to tests.
+//! Clouds, hills and a field pass by at different speeds (the nearer parts of the field faster),
+//! spinning balls fly through, and fresh grain covers every frame. The field and the grain are
+//! costly to encode: 1080p at 30 frames a second can use about 20 Mbps. The counter at the top left
+//! shows the frame number to viewers, and the bar code under it to tests.
 //!
-//! Everything that does not change is painted once, in [`Scene::new`]; a frame is then mostly copying.
+//! All constant parts are painted once, in [`Scene::new`]; a frame is then mostly copying.
 
 use crate::glyphs;
 use crate::noise::hash;
@@ -18,13 +18,13 @@ mod sine;
 use ball::Ball;
 use landscape::Landscape;
 
-/// Samples of grain kept; each row of each frame starts at another place in it.
+/// Number of grain samples; each row of each frame starts at another position in them.
 const GRAIN_SAMPLES: usize = 1 << 16;
 /// Cells of the bar code: the low bits of the frame number, most significant first.
 const CODE_BITS: u32 = 16;
 
-/// A scene of one size. Rendering a frame again gives the same bytes, on any machine: nothing but IEEE 754's own
-/// operations is computed with.
+/// A scene of one size. Rendering a frame twice gives the same bytes, on any machine: only the
+/// operations of IEEE 754 are used.
 #[derive(Debug)]
 pub struct Scene {
     width: u32,
@@ -36,10 +36,10 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Paints the parts of the scene that stay.
+    /// Paints the constant parts of the scene.
     ///
     /// # Errors
-    /// When the size cannot be that of a [`Picture`].
+    /// If the size is invalid for a [`Picture`].
     pub fn new(width: u32, height: u32, seed: u64) -> Result<Self, SizeError> {
         check_size(width, height)?;
         Ok(Self {
@@ -52,7 +52,7 @@ impl Scene {
         })
     }
 
-    /// Draws frame `index`. The motion is made for 30 frames a second.
+    /// Draws frame `index`. The motion is designed for 30 frames a second.
     #[must_use]
     pub fn render(&self, index: u64) -> Picture {
         let mut picture = Picture::new(self.width, self.height).expect("the size was checked in new");
@@ -75,7 +75,7 @@ impl Scene {
     }
 }
 
-/// Where the bar code is, in pixels.
+/// Position of the bar code, in pixels.
 struct CodePlace {
     left: u32,
     top: u32,
@@ -108,7 +108,8 @@ fn draw_counter(picture: &mut Picture, index: u64) {
     }
 }
 
-/// Grain of about bell shape: the sum of three even draws of −2..=2 has a deviation of 2.4.
+/// Returns grain with an approximately normal distribution: the sum of three uniform draws of
+/// −2..=2 has a deviation of 2.4.
 fn grain(seed: u64, samples: usize) -> Vec<i8> {
     let sample = |number: u64| {
         let bits = hash(seed ^ 0x6772_6169_6E00, number, 0);
@@ -121,10 +122,10 @@ fn grain(seed: u64, samples: usize) -> Vec<i8> {
 pub(crate) mod tests {
     use super::*;
 
-    /// Reads the bar code that `Scene::render` drew: the frame number modulo 65536.
+    /// Reads the bar code drawn by `Scene::render`: the frame number modulo 65536.
     ///
-    /// `None` when the picture is too small to have one, or its cells are not clearly black or white. The code
-    /// survives compression, so it identifies which frame a decoded picture really is.
+    /// `None` if the picture is too small to have one, or its cells are not clearly black or white.
+    /// The code survives compression, so it identifies the frame of a decoded picture.
     pub(crate) fn read_index(picture: &Picture) -> Option<u64> {
         let code = CodePlace::of(picture)?;
         let mut index = 0;

@@ -1,11 +1,12 @@
-//! A 360° film in tiles, each coded in several qualities, and how each of them looks.
+//! A 360° film in tiles, each encoded in several qualities, with their similarity to the source.
 //!
-//! The pictures are those of a [`Scene`], taken for a sphere unrolled to a rectangle of yaw and pitch. Every tile of
-//! every picture is coded by itself (intra): a viewer that turns to a tile can see it at once, and a tile that is lost is
-//! missed once. A quality has one quantiser for all tiles, so that those with more detail get more bytes.
+//! The pictures are those of a [`Scene`], interpreted as a sphere unrolled to a rectangle of yaw
+//! and pitch. Every tile of every picture is encoded by itself (intra): a viewer that turns to a
+//! tile can see it at once, and a lost tile is missing only once. A quality has one quantiser for
+//! all tiles, so that those with more detail get more bytes.
 //!
-//! A tile that is shown is one of those that were encoded, so each is compared with each that it stands for once, when
-//! that is first asked for.
+//! A shown tile is one of the encoded ones, so each is compared with each expected tile once, on
+//! first use.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
@@ -20,28 +21,28 @@ use crate::picture::{Picture, SizeError, check_size};
 use crate::quality::{Likeness, plane_likeness};
 use crate::scene::Scene;
 
-/// Of every how many pictures the quantiser is chosen.
+/// Interval of the pictures by which the quantiser is selected.
 const SAMPLE: usize = 8;
 /// Coarsest quantiser of H.264.
 const COARSEST: u8 = 51;
-/// The most that blocks are larger than what is in them.
+/// Maximum factor by which blocks are padded.
 const MOST_PADDING: f64 = 1.5;
-/// Luma of a tile of which nothing has ever arrived: grey.
+/// Luma of a tile of which no data has arrived: grey.
 const GREY: u8 = 128;
 
-/// What a [`Sphere`] shows and how it is encoded.
+/// Content and encoding of a [`Sphere`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SphereConfig {
-    /// Width of the whole picture in pixels; that of a tile is even and at least 16.
+    /// Width of the whole picture in pixels; the width of a tile is even and at least 16.
     pub width: u32,
-    /// Height of the whole picture in pixels, likewise.
+    /// Height of the whole picture in pixels; the same limits apply.
     pub height: u32,
     /// Tiles from left to right.
     pub columns: u32,
     /// Tiles from bottom to top.
     pub rows: u32,
-    /// Pictures of a round, which is repeated endlessly; at least 1.
+    /// Number of pictures in a round, which is repeated endlessly; at least 1.
     pub pictures: u32,
     /// Mean size of a whole picture in each quality, in bytes.
     pub picture_bytes: Vec<u64>,
@@ -50,10 +51,10 @@ pub struct SphereConfig {
 }
 
 impl SphereConfig {
-    /// Checks everything that can be checked without drawing or encoding anything.
+    /// Checks all settings without drawing or encoding anything.
     ///
     /// # Errors
-    /// When the picture cannot be drawn or be cut so, or there is none.
+    /// If the picture cannot be drawn or divided into these tiles, or there is none.
     pub fn check(&self) -> Result<(), SphereError> {
         check_size(self.width, self.height)?;
         Cut::new(self)?;
@@ -61,7 +62,7 @@ impl SphereConfig {
     }
 }
 
-/// Why a sphere could not be made.
+/// Failure to generate a sphere.
 #[derive(Debug, Error)]
 pub enum SphereError {
     /// The picture cannot be drawn.
@@ -72,7 +73,7 @@ pub enum SphereError {
     Cut {
         /// Width or height of the picture.
         size: u32,
-        /// How many are to be next to one another.
+        /// Number of tiles side by side.
         tiles: u32,
     },
     /// There is no picture.
@@ -81,26 +82,26 @@ pub enum SphereError {
     /// A tile cannot be encoded.
     #[error(transparent)]
     Encode(#[from] EncodeError),
-    /// What was encoded cannot be decoded.
+    /// An encoded tile cannot be decoded.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// The size is out of reach.
+    /// The size cannot be reached.
     #[error("a picture of {width}x{height} takes {least} to {most} bytes, not {wanted}")]
     Bytes {
         /// Width of the picture in pixels.
         width: u32,
         /// Height of the picture in pixels.
         height: u32,
-        /// What it was to take.
+        /// Requested size in bytes.
         wanted: u64,
-        /// What it takes with the coarsest quantiser.
+        /// Size with the coarsest quantiser, in bytes.
         least: u64,
-        /// What it can be made to take.
+        /// Maximum size with padding, in bytes.
         most: u64,
     },
 }
 
-/// A 360° film, encoded.
+/// An encoded 360° film.
 #[derive(Debug)]
 pub struct Sphere {
     cut: Cut,
@@ -108,20 +109,20 @@ pub struct Sphere {
     sources: Vec<Vec<u8>>,
     qualities: Vec<Quality>,
     known: Mutex<HashMap<Pair, Likeness>>,
-    /// Those that are idle.
+    /// Idle decoders.
     decoders: Mutex<Vec<Decoder>>,
 }
 
 /// A tile of one quality and picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Coded {
-    /// Place in [`SphereConfig::picture_bytes`].
+    /// Index in [`SphereConfig::picture_bytes`].
     pub quality: usize,
-    /// Which picture, of the endless film.
+    /// Number of the picture in the endless film.
     pub picture: u64,
 }
 
-/// What is shown, if anything; the picture in which it stands, and the tile.
+/// The shown tile, if any; the picture in which it is shown, and the tile's number.
 type Pair = (Option<Coded>, u64, usize);
 
 /// All tiles of all pictures in one quality.
@@ -130,7 +131,7 @@ struct Quality {
     quantiser: u8,
     /// By picture, then by tile.
     tiles: Vec<Vec<Bytes>>,
-    /// How much larger the blocks are than what is in them, so that their mean is the one that was asked for.
+    /// Factor by which the blocks are padded, so that their mean has the requested size.
     padding: f64,
 }
 
@@ -138,7 +139,8 @@ impl Sphere {
     /// Draws the pictures, and encodes each tile in each quality.
     ///
     /// # Errors
-    /// When the picture cannot be cut so, a size is out of reach, or the codec fails.
+    /// If the picture cannot be divided into these tiles, a size cannot be reached, or the codec
+    /// fails.
     pub fn make(config: &SphereConfig) -> Result<Self, SphereError> {
         config.check()?;
         let cut = Cut::new(config)?;
@@ -151,8 +153,8 @@ impl Sphere {
         Ok(Self { cut, sources, qualities, known: Mutex::default(), decoders })
     }
 
-    /// Size of a tile as it is sent, in bytes: what it was encoded to, and the padding that brings the mean to what was
-    /// asked for. Tiles count from left to right, row by row from the bottom.
+    /// Returns the size of a tile as sent, in bytes: its encoded size, and the padding that brings
+    /// the mean to the requested size. Tiles count from left to right, row by row from the bottom.
     #[must_use]
     pub fn size(&self, coded: Coded, tile: usize) -> u64 {
         let quality = &self.qualities[coded.quality];
@@ -160,15 +162,15 @@ impl Sphere {
         (bytes as f64 * quality.padding).round() as u64
     }
 
-    /// Quantiser of a quality, 0 to 51, and how much larger its blocks are than what is in them.
+    /// Returns the quantiser of a quality, 0 to 51, and the factor by which its blocks are padded.
     #[must_use]
     pub fn quantiser(&self, quality: usize) -> (u8, f64) {
         (self.qualities[quality].quantiser, self.qualities[quality].padding)
     }
 
-    /// How a tile looks that stands in this picture, grey if it is none, against that of the picture itself.
+    /// Compares a tile shown in this picture (grey if `None`) with that of the picture itself.
     ///
-    /// The first time for each pair takes a fraction of a millisecond.
+    /// The first comparison of each pair takes a fraction of a millisecond.
     #[must_use]
     pub fn likeness(&self, shown: Option<Coded>, picture: u64, tile: usize) -> Likeness {
         let round = |picture: u64| self.place(picture) as u64;
@@ -188,7 +190,7 @@ impl Sphere {
         plane_likeness(self.cut.width as usize, &source, &seen)
     }
 
-    /// Luma of a tile.
+    /// Returns the luma of a tile.
     fn decoded(&self, coded: Coded, tile: usize) -> Vec<u8> {
         let data = &self.qualities[coded.quality].tiles[self.place(coded.picture)][tile];
         let idle = locked(&self.decoders).pop();
@@ -208,7 +210,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Quality {
-    /// With the finest quantiser whose mean size is not above what is wanted.
+    /// Encodes with the finest quantiser whose mean size does not exceed `wanted`.
     fn make(pictures: &[Picture], cut: Cut, wanted: u64) -> Result<Self, SphereError> {
         let sample: Vec<&Picture> = pictures.iter().step_by(SAMPLE).collect();
         let (mut finest, mut coarsest) = (0, COARSEST);
@@ -242,7 +244,7 @@ impl Quality {
     }
 }
 
-/// Every tile of these pictures.
+/// Encodes every tile of these pictures.
 fn encode(pictures: &[&Picture], cut: Cut, quantiser: u8) -> Result<Vec<Vec<Bytes>>, EncodeError> {
     let mut encoder = Encoder::new(EncoderConfig {
         width: cut.width,
@@ -255,19 +257,20 @@ fn encode(pictures: &[&Picture], cut: Cut, quantiser: u8) -> Result<Vec<Vec<Byte
     pictures.iter().map(|picture| (0..cut.tiles()).map(|index| tile(picture, index)).collect()).collect()
 }
 
-/// Of a picture.
+/// Returns the mean size of a picture.
 fn mean_bytes(tiles: &[Vec<Bytes>]) -> f64 {
     let bytes: usize = tiles.iter().flatten().map(Bytes::len).sum();
     bytes as f64 / tiles.len() as f64
 }
 
-/// How a picture is cut into tiles.
+/// Division of a picture into tiles.
 #[derive(Clone, Copy, Debug)]
 struct Cut {
     columns: u32,
     rows: u32,
-    /// Of a tile, in pixels.
+    /// Width of a tile in pixels.
     width: u32,
+    /// Height of a tile in pixels.
     height: u32,
 }
 
@@ -287,7 +290,7 @@ impl Cut {
         (self.columns * self.rows) as usize
     }
 
-    /// One tile of a picture.
+    /// Returns one tile of a picture.
     fn tile(self, picture: &Picture, tile: usize) -> Picture {
         let chroma = Self { width: self.width / 2, height: self.height / 2, ..self };
         Picture {
@@ -299,7 +302,7 @@ impl Cut {
         }
     }
 
-    /// One tile of a plane.
+    /// Returns one tile of a plane.
     fn plane(self, plane: &[u8], tile: usize) -> Vec<u8> {
         let (columns, rows) = (self.columns as usize, self.rows as usize);
         let (width, height) = (self.width as usize, self.height as usize);
@@ -364,7 +367,7 @@ mod tests {
     #[test]
     fn old_tiles_and_none_are_worse() {
         let sphere = Sphere::make(&config()).unwrap();
-        // The field passes by.
+        // The field moves from picture to picture.
         let mean = |shown: Option<u64>| {
             let psnr =
                 |tile| sphere.likeness(shown.map(|picture| Coded { quality: 0, picture }), 6, tile).psnr();

@@ -1,8 +1,8 @@
-//! Pictures through the `ffmpeg` program: any video as pictures, encodes with B frames or layers, and what a decoder makes
-//! of a stream with holes.
+//! Video processing with the `ffmpeg` program: decoding of any video, encoding with B frames or
+//! layers, and decoding of streams with losses.
 //!
-//! Everything goes through pipes, so memory holds a few pictures, never a film. Programs are started without a shell,
-//! may open local files only, and end with their owner.
+//! All data goes through pipes, so memory holds a few pictures, never a film. Programs are started
+//! without a shell, may open only local files, and end with their owner.
 //!
 //! | step | what |
 //! | --- | --- |
@@ -27,7 +27,7 @@ pub use error::StudioError;
 pub use footage::{Footage, Pictures};
 pub use rate::FrameRate;
 
-/// The programs, names to be found in `PATH` or paths.
+/// The programs, as names in `PATH` or as paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Programs {
     /// `ffmpeg`.
@@ -42,10 +42,12 @@ impl Default for Programs {
     }
 }
 
-/// Whether everything that is needed is installed: both programs, the encoder, and a filter that reports where frames are.
+/// Checks that all requirements are installed: both programs, the encoder, and a filter that
+/// reports the positions of frames.
 ///
 /// # Errors
-/// [`StudioError::Missing`], [`StudioError::NoEncoder`] and [`StudioError::NoPositions`] say what is not.
+/// [`StudioError::Missing`], [`StudioError::NoEncoder`] and [`StudioError::NoPositions`] for a
+/// missing requirement.
 pub fn check(programs: &Programs, coding: Coding) -> Result<(), StudioError> {
     child::output(&programs.ffprobe, "-v error -version".split(' '))?;
     let listed = child::output(&programs.ffmpeg, "-hide_banner -v error -encoders".split(' '))?;

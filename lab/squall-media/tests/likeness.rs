@@ -1,5 +1,5 @@
-//! PSNR and SSIM against those of ffmpeg's filters, where ffmpeg is installed. The unit tests have numbers that were
-//! worked out by hand.
+//! PSNR and SSIM compared with ffmpeg's filters, if ffmpeg is installed. The unit tests have
+//! numbers that were calculated by hand.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use squall_media::quality::{Likeness, likeness, psnr_of};
 use squall_media::{Clip, ClipConfig, Decoder, EncoderConfig, Picture};
 
-/// A folder that is gone afterwards.
+/// A temporary folder, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -26,18 +26,18 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // It does no harm if it stays.
+        // A folder that remains does no harm.
         drop(fs::remove_dir_all(&self.0));
     }
 }
 
-/// The number after a name in a line of what ffmpeg wrote.
+/// Returns the number after a name in a line of ffmpeg's output.
 fn value(line: &str, name: &str) -> f64 {
     let word = line.split_whitespace().find_map(|word| word.strip_prefix(name));
     word.unwrap_or_else(|| panic!("no {name} in {line:?}")).parse().unwrap()
 }
 
-/// What a filter writes of each picture, and what it says at the end.
+/// Returns a filter's output for each picture, and its summary.
 fn filter(folder: &Folder, filter: &str, size: &str) -> (Vec<String>, String) {
     let file = |name| ["-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", size, "-i", name];
     let output = Command::new("ffmpeg")
@@ -61,7 +61,7 @@ fn ffmpeg_measures_the_same() {
         squall_testkit::skipped("ffmpeg is not installed");
         return;
     }
-    // At some widths, such as 312, the filter's fast code is off by 0.0006 itself.
+    // At some widths, such as 312, the filter's fast code itself is off by 0.0006.
     let encoder = EncoderConfig {
         width: 320,
         height: 184,

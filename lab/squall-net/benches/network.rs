@@ -1,4 +1,4 @@
-//! How many packets a second of real time the virtual network moves.
+//! Throughput of the virtual network: packets per second of real time.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use squall_net::{
@@ -9,8 +9,8 @@ use squall_trace::Micros;
 
 const PACKETS: u64 = 20_000;
 
-/// Sends packets in turn over both directions of all paths, as fast as the links take them, and takes them out
-/// as they arrive.
+/// Sends packets in turn over both directions of all paths, at the links' pace, and polls them as
+/// they arrive.
 fn run(paths: &[PathConfig]) -> u64 {
     let mut network: Network<u64> = Network::new(paths, 1).expect("the paths are valid");
     let (mut arrived, mut now) = (0, 0);
@@ -50,7 +50,8 @@ fn network(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// An hour of a path with a radio and no packets: both links follow it, and every report is taken.
+/// One hour of a path with a radio and without packets: both links follow it, and every report is
+/// taken.
 fn radio(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("an hour of radio");
     group.throughput(Throughput::Elements(3_600));

@@ -11,7 +11,8 @@ pub(crate) struct Codel {
     target: Nanos,
     interval: Nanos,
     ecn: bool,
-    /// When the delay will have been above the target for an interval; `None` while it is below.
+    /// Time at which the delay will have been above the target for an interval; `None` while it is
+    /// below.
     first_above: Option<Nanos>,
     dropping: bool,
     next_drop: Nanos,
@@ -19,7 +20,7 @@ pub(crate) struct Codel {
     last_count: u32,
 }
 
-/// Bytes that may stand in the queue whatever their age: one packet of the largest size.
+/// CoDel never drops if at most this number of bytes is queued: one packet of the largest size.
 const MAX_PACKET: u64 = 1_500;
 
 impl Codel {
@@ -36,9 +37,10 @@ impl Codel {
         }
     }
 
-    /// Takes the next packet to send, dropping those that the control law condemns. `pop` takes the packet at
-    /// the head with the time it entered and the bytes left behind it; `drop` gets the condemned, unless `mark` has marked
-    /// one: then it is sent, and the next is due as if it had been dropped.
+    /// Takes the next packet to send, and drops packets by the control law. `pop` removes the head
+    /// of the queue and returns it with its time of entry and the bytes left behind it. A packet to
+    /// be dropped is passed to `mark` first: if that marks it, the packet is sent and the next drop
+    /// is due as if it had been dropped; otherwise `drop` receives it.
     pub(crate) fn dequeue<P>(
         &mut self,
         now: Nanos,
@@ -75,8 +77,8 @@ impl Codel {
         packet
     }
 
-    /// Enters the dropping state. If it was left only recently the rate of drops starts near where it ended
-    /// (RFC 8289 §5.4).
+    /// Enters the dropping state. If it ended only recently, the rate of drops resumes near its
+    /// last value (RFC 8289 §5.4).
     fn start_dropping(&mut self, now: Nanos) {
         self.dropping = true;
         let delta = self.count - self.last_count;
@@ -86,8 +88,8 @@ impl Codel {
         self.last_count = self.count;
     }
 
-    /// Whether the packet may be dropped: the delay has been above the target for an interval
-    /// (RFC 8289 §5.6, "dodequeue").
+    /// Returns the packet, and `true` if it may be dropped: the delay has been above the target for
+    /// an interval (RFC 8289 §5.6, "dodequeue").
     fn judge<P>(&mut self, now: Nanos, head: Option<(P, Nanos, u64)>) -> (Option<P>, bool) {
         let Some((packet, entered, left)) = head else {
             self.first_above = None;

@@ -1,8 +1,8 @@
-//! What a way can do to a packet's bytes.
+//! Damage of packets in transit.
 
 use rand_pcg::{Pcg64Mcg, rand_core::Rng as _};
 
-/// Damage that a link with `corrupt` does to a packet: one to eight bits that are turned over, drawn once for each packet.
+/// Damage by a link with `corrupt`: one to eight inverted bits, drawn once for each packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Damage(u64);
 
@@ -11,7 +11,7 @@ impl Damage {
         Self(random.next_u64())
     }
 
-    /// Damages the bytes, which then differ from what they were if there are any.
+    /// Damages the bytes. The result differs from the original unless it is empty.
     pub fn apply(self, bytes: &mut [u8]) {
         let bits = bytes.len() as u64 * 8;
         if bits == 0 {
@@ -21,12 +21,13 @@ impl Damage {
         let mut turned = Vec::new();
         for _ in 0..=self.0 % 8 {
             let bit = state % bits;
-            // The same bit twice would be no damage.
+            // Inverting the same bit twice would be no damage.
             if !turned.contains(&bit) {
                 bytes[(bit / 8) as usize] ^= 1 << (bit % 8);
                 turned.push(bit);
             }
-            // Knuth's MMIX generator: the places need not be good random numbers, but other ones.
+            // Knuth's MMIX generator: the positions need not be good random numbers, only distinct
+            // ones.
             state =
                 state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407) >> 1;
         }

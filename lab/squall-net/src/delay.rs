@@ -1,4 +1,4 @@
-//! The way after the serialiser: delay, jitter and the packets in flight.
+//! The path after the serialiser: delay, jitter and the packets in flight.
 
 use std::collections::VecDeque;
 
@@ -20,7 +20,8 @@ use crate::{
 pub enum DelayConfig {
     /// Always this delay.
     Fixed(Span),
-    /// The delay changes in steps; a packet keeps the delay it met when it left the serialiser.
+    /// The delay changes in steps; a packet keeps the delay of the time at which it left the
+    /// serialiser.
     Series(Series<Span>),
 }
 
@@ -47,7 +48,7 @@ impl TextOrTable for DelayConfig {
 }
 
 impl DelayConfig {
-    /// The delay at time 0 (none while a file is not read).
+    /// Returns the delay at time 0 (zero if a file has not been loaded).
     pub fn initial(&self) -> Span {
         match self {
             Self::Fixed(delay) => *delay,
@@ -61,11 +62,11 @@ impl DelayConfig {
 /// In files: `"3ms"` (uniform, in order), or `{ normal = "3ms", reorder = true }`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct JitterConfig {
-    /// How the change is distributed.
+    /// Distribution of the change.
     pub shape: JitterShape,
-    /// How large it is: the bound of a uniform change, the standard deviation of a normal one.
+    /// Size: the bound of a uniform change, the standard deviation of a normal one.
     pub size: Span,
-    /// Whether a packet may overtake another. If not, a packet waits for those before it.
+    /// A packet may overtake another. Otherwise it waits for those before it.
     pub reorder: bool,
 }
 
@@ -75,7 +76,7 @@ pub enum JitterShape {
     /// Evenly between minus and plus the size.
     #[default]
     Uniform,
-    /// Normal with the size as its standard deviation, cut at six of them.
+    /// Normal with the size as its standard deviation, cut at six standard deviations.
     Normal,
 }
 
@@ -122,7 +123,7 @@ pub(crate) enum Delay {
 }
 
 impl Delay {
-    /// `None` if a series has not been loaded.
+    /// Returns `None` if a series has not been loaded.
     pub(crate) fn new(config: &DelayConfig) -> Option<Self> {
         match config {
             DelayConfig::Fixed(delay) => Some(Self::Fixed(*delay)),
@@ -131,7 +132,8 @@ impl Delay {
         }
     }
 
-    /// The least delay from `now` until a later time, and that time. A ramp is reported in steps of a millisecond.
+    /// Returns the least delay from `now` until a later time, and that time. A ramp is reported in
+    /// steps of a millisecond.
     pub(crate) fn outlook(&self, now: Nanos) -> (Nanos, Nanos) {
         match self {
             Self::Series(series) => (self.at(now), series.at(micros_before(now)).1.map_or(NEVER, nanos)),
@@ -150,7 +152,7 @@ impl Delay {
             Self::Ramp { to, end, .. } if now >= *end => nanos(to.micros()),
             Self::Ramp { from, to, start, end } => {
                 let (from, to) = (i128::from(nanos(from.micros())), i128::from(nanos(to.micros())));
-                // Between two 64-bit values.
+                // The result lies between two 64-bit values.
                 (from + (to - from) * i128::from(now - start) / i128::from(end - start)) as Nanos
             }
         }
@@ -169,7 +171,7 @@ impl Jitter {
         Self { config, random }
     }
 
-    /// `delay` changed by one draw.
+    /// Returns `delay` changed by one draw.
     pub(crate) fn apply(&mut self, delay: Nanos) -> Nanos {
         let size = nanos(self.config.size.micros());
         if size == 0 {
@@ -177,14 +179,14 @@ impl Jitter {
         }
         let change = match self.config.shape {
             JitterShape::Uniform => self.uniform() * size as f64,
-            // A draw from -1..1 halved has variance 1/12: the sum of twelve of them is close to normal with
-            // variance 1, and unlike logarithms and cosines the same on every platform.
+            // A draw from -1..1 halved has variance 1/12: the sum of twelve is close to normal with
+            // variance 1, and, unlike logarithms and cosines, identical on every platform.
             JitterShape::Normal => (0..12).map(|_| self.uniform()).sum::<f64>() / 2.0 * size as f64,
         };
         (delay as f64 + change).max(0.0) as Nanos
     }
 
-    /// The least that any draw can make of `delay`.
+    /// Returns the least result that any draw can have for `delay`.
     pub(crate) fn least(&self, delay: Nanos) -> Nanos {
         let size = nanos(self.config.size.micros());
         let most = match self.config.shape {
@@ -194,14 +196,15 @@ impl Jitter {
         delay.saturating_sub(most)
     }
 
-    /// Evenly in -1..1.
+    /// Returns a uniform draw from -1..1.
     fn uniform(&mut self) -> f64 {
         const SCALE: f64 = 1.0 / (1u64 << 52) as f64;
         (self.random.next_u64() >> 11) as f64 * SCALE - 1.0
     }
 }
 
-/// Things under way, each due at its own time; those due at the same time stay in the order they entered.
+/// Items in transit, each due at its own time. Items due at the same time stay in the order of
+/// entry.
 #[derive(Debug, Clone)]
 pub(crate) struct Line<P> {
     flying: VecDeque<(Nanos, P)>,
@@ -213,7 +216,8 @@ impl<P> Line<P> {
         Self { flying: VecDeque::new(), reorder }
     }
 
-    /// Adds something due at `due`, or with its forerunner if that is later and overtaking is not allowed.
+    /// Adds an item due at `due`, or with its predecessor if that is later and overtaking is not
+    /// allowed.
     pub(crate) fn enter(&mut self, due: Nanos, thing: P) {
         match self.flying.back() {
             Some((last, _)) if *last > due => {
@@ -245,13 +249,13 @@ impl<P> Line<P> {
         self.flying.len()
     }
 
-    /// Whether the next thing out is known: nothing that enters later can be due before it.
+    /// `true` if the next item is certain: none that enters later can be due before it.
     pub(crate) fn settled(&self) -> bool {
         !self.reorder && !self.flying.is_empty()
     }
 }
 
-/// Bits that fill `rate` for a round trip of twice `delay`.
+/// Bytes that fill `rate` for a round trip of twice `delay`.
 pub(crate) fn bandwidth_delay_bytes(rate: Rate, delay: Span) -> u64 {
     let bytes = u128::from(rate.bps()) * 2 * u128::from(delay.micros()) / 8_000_000;
     u64::try_from(bytes).unwrap_or(u64::MAX)

@@ -1,4 +1,5 @@
-//! Explicit congestion notification (ECN, RFC 3168): the field of a packet, and routers that treat it wrongly.
+//! Explicit congestion notification (ECN, RFC 3168): the field of a packet, and routers that
+//! mistreat it.
 
 use std::{fmt, str::FromStr};
 
@@ -12,11 +13,11 @@ pub enum Ecn {
     NotCapable,
     /// ECT: a router may mark the packet instead of dropping it.
     Capable,
-    /// CE: a router met congestion.
+    /// CE: a router has detected congestion.
     Congestion,
 }
 
-/// What a link does to packets whose sender uses ECN, whatever its queue.
+/// Treatment of packets whose sender uses ECN, independent of the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EcnTreatment {
@@ -35,7 +36,7 @@ impl EcnTreatment {
     const ALL: [(&'static str, Self); 4] =
         [("pass", Self::Pass), ("mark", Self::Mark), ("drop", Self::Drop), ("clear", Self::Clear)];
 
-    /// The field of a packet behind the link; `None` if it is dropped.
+    /// Returns the field of a packet behind the link; `None` if the packet is dropped.
     pub(crate) fn apply(self, ecn: Ecn) -> Option<Ecn> {
         match self {
             _ if ecn == Ecn::NotCapable => Some(ecn),

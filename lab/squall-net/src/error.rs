@@ -1,19 +1,19 @@
-//! Why links, paths and their events cannot be built.
+//! Errors in the configuration of links, paths and events.
 
 use squall_units::{Rate, Size, Span};
 
-/// Why a link or path cannot be built.
+/// Error in the configuration of a link or path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// A value by itself is wrong.
+    /// An invalid value.
     #[error("{0}")]
     Value(String),
-    /// The value of a field is wrong.
+    /// A field has an invalid value.
     #[error("{field}: {problem}")]
     Field {
-        /// The field.
+        /// Name of the field.
         field: String,
-        /// What is wrong with it.
+        /// Description of the error.
         problem: String,
     },
     /// The text has a key that a link (or path) does not have.
@@ -25,21 +25,21 @@ pub enum ConfigError {
     /// A trace file was named but not read.
     #[error("{field}: the trace has not been loaded")]
     NotLoaded {
-        /// The field.
+        /// Name of the field.
         field: &'static str,
     },
     /// The MTU is 0 or above 65,535 bytes.
     #[error("mtu: {0} is not between 1B and 65.535kB")]
     Mtu(Size),
-    /// An event makes no sense.
+    /// An event is invalid.
     #[error("events: {0}")]
     Event(#[from] EventError),
-    /// A mistake in the path of this name.
+    /// A path is invalid.
     #[error("path \"{path}\": {problem}")]
     Path {
-        /// The path.
+        /// Name of the path.
         path: String,
-        /// What is wrong with it.
+        /// Its error.
         problem: Box<ConfigError>,
     },
     /// `bottleneck` names no other path, or one that itself uses another's bottleneck.
@@ -48,14 +48,14 @@ pub enum ConfigError {
     /// A path that uses another's bottleneck has a rate, a queue or a serialiser order of its own.
     #[error("bottleneck: rate and queue are those of path \"{0}\" and cannot be set again, nor delay_first")]
     Shared(String),
-    /// A path with a radio has a rate that no share can be taken of.
+    /// A path with a radio has a rate of which the radio cannot take a share.
     #[error(
         "radio: its map gives a share of a rate, so {direction} needs one that is fixed or in steps, not {rate}"
     )]
     Ceiling {
-        /// Up or down.
+        /// `up` or `down`.
         direction: &'static str,
-        /// What it has instead.
+        /// The rate of that direction.
         rate: &'static str,
     },
     /// A path with a radio uses another's bottleneck.
@@ -66,43 +66,43 @@ pub enum ConfigError {
     Twice(String),
 }
 
-/// Why an event makes no sense.
+/// Error in an event.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EventError {
-    /// It changes nothing.
+    /// The event changes nothing.
     #[error(
         "event at {at}: it changes nothing (give rate, delay, loss, ecn, mtu, outage or, for a path, rebind)"
     )]
     Nothing {
-        /// Its time.
+        /// Time of the event.
         at: Span,
     },
     /// `over` without a rate or delay to move to.
     #[error("event at {at}: over needs a rate or a delay to move to")]
     Over {
-        /// Its time.
+        /// Time of the event.
         at: Span,
     },
-    /// A ramp that starts at an unlimited rate.
+    /// A ramp starts at an unlimited rate.
     #[error("event at {at}: a rate cannot move evenly from unlimited to {rate}")]
     FromUnlimited {
-        /// Its time.
+        /// Time of the event.
         at: Span,
         /// The rate to reach.
         rate: Rate,
     },
-    /// An MTU that no link can have.
+    /// The MTU is 0 or above 65,535 bytes.
     #[error("event at {at}: mtu: {mtu} is not between 1B and 65.535kB")]
     Mtu {
-        /// Its time.
+        /// Time of the event.
         at: Span,
-        /// What it gives.
+        /// The given MTU.
         mtu: Size,
     },
-    /// Loss that depends on a file, which an event cannot load.
+    /// The loss is read from a file, which is not possible in an event.
     #[error("event at {at}: loss from a file is only possible for a whole run")]
     LossFile {
-        /// Its time.
+        /// Time of the event.
         at: Span,
     },
 }

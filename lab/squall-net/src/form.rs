@@ -9,7 +9,7 @@ use serde::{
 
 /// A value written as a text (`loss = "0.1%"`) or as a table (`loss = { to_bad = "1%", to_good = "20%" }`).
 pub(crate) trait TextOrTable: Sized {
-    /// What to write here, for error messages.
+    /// Description of the expected input, for error messages.
     const EXPECTED: &'static str;
 
     /// The table's fields.
@@ -55,7 +55,7 @@ impl<'de, V: TextOrTable> de::Visitor<'de> for Visitor<V> {
     }
 }
 
-/// Gives a [`TextOrTable`] type [`Deserialize`] and [`FromStr`](std::str::FromStr) by its two spellings.
+/// Implements [`Deserialize`] and [`FromStr`](std::str::FromStr) for [`TextOrTable`] types.
 macro_rules! text_or_table {
     ($($value:ty),* $(,)?) => {$(
         impl<'de> serde::Deserialize<'de> for $value {

@@ -1,8 +1,8 @@
-//! What the fuzz targets check of links: each function panics when a promise is broken. See `fuzz/README.md`.
+//! Checks of the fuzz targets for links: each function panics on a violation. See `fuzz/README.md`.
 
 use crate::PathConfig;
 
-/// Any text as a link of the shell's options: an error is one line.
+/// Parses any text as a link of the shell's options: an error is one line.
 pub fn link_line(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     match text.parse::<PathConfig>() {

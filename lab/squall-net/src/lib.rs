@@ -1,11 +1,12 @@
 //! Emulated links: rate, trace, delay, queue, loss and outages, in virtual time and in real time.
 //!
-//! The way of a packet through a [`Link`], one direction of a path: [`Link::push`] refuses what is larger than
-//! the MTU or comes during an outage. The rest joins the queue ([`QueueConfig`], with drop-tail, drop-head or
-//! CoDel). The serialiser takes it from there at the link's rate ([`RateConfig`]: fixed, in steps, or by a
-//! mahimahi trace). Then it may be lost ([`LossConfig`]) or doubled, is under way for the delay and its jitter
-//! ([`DelayConfig`], [`JitterConfig`]), and comes out of [`Link::poll`]. A script ([`LinkEvent`]) changes any of
-//! this at given times, and a radio ([`RadioConfig`]) from moment to moment.
+//! The stages of a packet in a [`Link`], which is one direction of a path: [`Link::push`] drops
+//! packets that exceed the MTU or arrive during an outage. Other packets enter the queue
+//! ([`QueueConfig`], with drop-tail, drop-head or CoDel). The serialiser takes them from there at
+//! the link's rate ([`RateConfig`]: fixed, in steps, or by a mahimahi trace). After that a packet
+//! may be lost ([`LossConfig`]) or duplicated, is in flight for the delay and its jitter
+//! ([`DelayConfig`], [`JitterConfig`]), and leaves at [`Link::poll`]. A script ([`LinkEvent`])
+//! changes these parameters at given times, and a radio ([`RadioConfig`]) continuously.
 //!
 //! A link has no clock and no sockets: time is an argument, and the same seed and pushes give the same result.
 //! [`Network`] drives the two links of each of several paths in virtual time, [`Live`] in real time, [`Relay`] between

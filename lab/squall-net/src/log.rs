@@ -1,4 +1,4 @@
-//! What happened on a link: counters, and on request a record of every packet.
+//! Counters of a link, and on request a record of every packet.
 
 use std::fmt::Write as _;
 
@@ -8,21 +8,21 @@ use squall_trace::mahimahi::{OPPORTUNITY, TUN_HEADER};
 
 use crate::time::{Nanos, micros_after};
 
-/// Why a packet was dropped.
+/// Reason for dropping a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DropReason {
     /// The queue was full.
     Queue,
-    /// CoDel found that it had waited too long.
+    /// CoDel dropped the packet because it had waited too long.
     Codel,
     /// Random loss on the way.
     Loss,
-    /// It was pushed during an outage, or waiting or under way when one began.
+    /// The packet was pushed during an outage, or was waiting or in flight when one began.
     Outage,
-    /// It is larger than the link's MTU.
+    /// The packet exceeds the link's MTU.
     Mtu,
-    /// It exceeds what the policer lets pass.
+    /// The packet exceeds the policer's rate.
     Policer,
     /// The link drops packets whose sender uses ECN.
     Ecn,
@@ -61,15 +61,15 @@ impl std::ops::Add for Count {
 pub struct Drops {
     /// The queue was full.
     pub queue: Count,
-    /// CoDel.
+    /// Dropped by CoDel.
     pub codel: Count,
-    /// Random loss.
+    /// Lost at random.
     pub loss: Count,
-    /// Outages.
+    /// Dropped by outages.
     pub outage: Count,
-    /// Too large.
+    /// Above the MTU.
     pub mtu: Count,
-    /// Policers.
+    /// Dropped by policers.
     #[serde(default, skip_serializing_if = "Count::is_zero")]
     pub policer: Count,
     /// Packets whose sender uses ECN, on a link that drops them.
@@ -78,7 +78,7 @@ pub struct Drops {
 }
 
 impl Drops {
-    /// All reasons together.
+    /// Returns the sum over all reasons.
     pub fn total(&self) -> Count {
         self.queue + self.codel + self.loss + self.outage + self.mtu + self.policer + self.ecn
     }
@@ -98,18 +98,18 @@ impl Drops {
 
 /// Counters of one direction of a link.
 ///
-/// Nothing is lost from sight: `pushed + duplicated = delivered + dropped + waiting + under way`.
+/// All packets are accounted for: `pushed + duplicated = delivered + dropped + waiting + flying`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LinkStats {
-    /// Given to the link.
+    /// Pushed into the link.
     pub pushed: Count,
-    /// Taken from the link at its end, copies included.
+    /// Delivered at the end of the link, duplicates included.
     pub delivered: Count,
     /// Dropped, by reason.
     pub dropped: Drops,
-    /// Copies made on the way.
+    /// Duplicates made on the link.
     pub duplicated: Count,
-    /// Damaged on the way, and delivered if nothing dropped them after that.
+    /// Damaged on the link; delivered unless dropped after that.
     #[serde(default)]
     pub corrupted: Count,
     /// Packets that arrived after one that was pushed later.
@@ -118,82 +118,82 @@ pub struct LinkStats {
     pub waiting: Count,
     /// Sent but not yet delivered.
     pub flying: Count,
-    /// The most bytes that ever stood in the queue (without the packet being sent).
+    /// Maximum of the bytes in the queue (without the packet being sent).
     pub queue_bytes_max: u64,
-    /// The longest time that a packet waited before it was sent.
+    /// Maximum queueing delay of a packet before it was sent.
     #[serde(rename = "queueing_max_us")]
     pub queueing_max: Micros,
-    /// The waiting times of all packets that were sent, added up.
+    /// Sum of the queueing delays of all packets that were sent.
     #[serde(rename = "queueing_sum_us")]
     pub queueing_sum: Micros,
-    /// Packets sent (serialised), the number of waiting times in `queueing_sum`.
+    /// Packets sent (serialised), the number of queueing delays in `queueing_sum`.
     pub sent: Count,
 }
 
-/// One line of a link's record.
+/// One entry of a link's record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// When, rounded up to a microsecond.
+    /// Time, rounded up to a microsecond.
     pub at: Micros,
-    /// What.
+    /// Event at that time.
     pub event: Event,
 }
 
-/// What can happen on a link. `number` counts the pushes on this link, from 0; sizes are IP sizes.
+/// An event on a link. `number` counts the pushes on this link, from 0; sizes are IP sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Event {
     /// A packet was pushed.
     Push {
-        /// Which packet.
+        /// Number of the packet.
         number: u64,
         /// Its size.
         size: u32,
     },
-    /// A delivery opportunity of a mahimahi trace came by, used or not.
+    /// A delivery opportunity of a mahimahi trace passed, used or not.
     Opportunity,
     /// The last bit of a packet left the serialiser.
     Sent {
-        /// Which packet.
+        /// Number of the packet.
         number: u64,
         /// Its size.
         size: u32,
-        /// When it was pushed.
+        /// Time of its push.
         pushed: Micros,
     },
-    /// A copy was made.
+    /// A packet was duplicated.
     Duplicate {
-        /// Which packet.
+        /// Number of the packet.
         number: u64,
         /// Its size.
         size: u32,
     },
     /// A packet was damaged.
     Corrupt {
-        /// Which packet.
+        /// Number of the packet.
         number: u64,
         /// Its size.
         size: u32,
     },
     /// A packet was delivered.
     Deliver {
-        /// Which packet.
+        /// Number of the packet.
         number: u64,
         /// Its size.
         size: u32,
     },
     /// A packet was dropped.
     Drop {
-        /// Which packet.
+        /// Number of the packet.
         number: u64,
         /// Its size.
         size: u32,
-        /// Why.
+        /// Reason of the drop.
         reason: DropReason,
     },
 }
 
-/// Counters and, if asked for, the record.
+/// Counters and, on request, the record.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Ledger {
     pub(crate) stats: LinkStats,
@@ -256,24 +256,25 @@ impl Ledger {
     }
 }
 
-/// The record as mahimahi's `mm-link` writes it (`mm-throughput-graph` reads this): whole milliseconds, sizes
-/// with the TUN header, `+` arrival, `#` opportunity, `-` departure from the link with its delay, `d` drops.
+/// The record in the format of mahimahi's `mm-link`, which `mm-throughput-graph` reads: whole
+/// milliseconds, sizes with the TUN header, `+` arrival, `#` opportunity, `-` departure from the
+/// link with its delay, `d` drops.
 ///
-/// What happens after the link (loss on the way, propagation delay) is not in mahimahi's log, nor
-/// are the drops that CoDel makes when a packet leaves the queue.
+/// Mahimahi's log contains nothing that happens after the link (random loss, propagation delay),
+/// nor the packets that CoDel drops from the head of the queue.
 #[derive(Debug, Clone, Copy)]
 pub struct MahimahiLog;
 
 impl MahimahiLog {
-    /// The lines that come first. `title` describes the run and `queue` the queue; `start` is the wall-clock time of
-    /// time 0 in milliseconds since 1970.
+    /// Returns the header lines. `title` describes the run and `queue` the queue; `start` is the
+    /// wall-clock time of time 0 in milliseconds since 1970.
     pub fn header(title: &str, queue: &str, start: u64) -> String {
         format!(
             "# mahimahi mm-link ({title}) > squall\n# queue: {queue}\n# init timestamp: {start}\n# base timestamp: 0\n"
         )
     }
 
-    /// The lines of these records. Drops at one time are a single line.
+    /// Returns the lines of these records. Simultaneous drops share one line.
     pub fn lines(records: &[Record]) -> String {
         let mut log = String::new();
         let mut records = records.iter().peekable();
@@ -308,7 +309,7 @@ fn tun_size(size: u32) -> u64 {
     u64::from(size) + TUN_HEADER
 }
 
-/// The size of the packet, if the record is that of a full queue.
+/// Returns the size of the packet if the record is a drop by a full queue.
 fn queue_drop(record: &Record) -> Option<u32> {
     match record.event {
         Event::Drop { size, reason: DropReason::Queue, .. } => Some(size),

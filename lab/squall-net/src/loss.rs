@@ -1,4 +1,4 @@
-//! Random loss on the way, after the serialiser: a lost packet has used its share of the link.
+//! Random loss after the serialiser: a lost packet has used its share of the link.
 
 use std::path::PathBuf;
 
@@ -12,25 +12,26 @@ use crate::{
     time::{Nanos, micros_before},
 };
 
-/// Which packets a link loses. Default: none.
+/// Random loss of a link. Default: none.
 ///
 /// In files: `"0.1%"` (independent), `"2%/5"` (2 % on the average, in bursts of 5 on the average),
 /// `{ to_bad = "1%", to_good = "20%", loss_good = 0, loss_bad = 1 }`, `{ list = [3, 7] }`,
 /// `{ steps = [["0s", "0%"], ["5s", "3%"]] }` or `{ csv = "drive.csv", column = "loss" }`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LossConfig {
-    /// Each packet alone with this probability.
+    /// Each packet independently with this probability.
     Bernoulli(Ratio),
     /// Bursts: a good and a bad state, see [`GilbertElliott`].
     GilbertElliott(GilbertElliott),
-    /// Each packet alone with a probability that changes over time.
+    /// Each packet independently with a probability that changes over time.
     Series(Series<Ratio>),
     /// Exactly these packets, counted from 0 as they leave the serialiser.
     List(Vec<u64>),
 }
 
-/// Two-state loss after Gilbert (1960) and Elliott (1963): before each packet the state changes with the
-/// probability of leaving it, then the packet is lost with the probability of the state it meets.
+/// Two-state loss after Gilbert (1960) and Elliott (1963): for each packet the state first changes
+/// with the probability of leaving it, then the packet is lost with the probability of the new
+/// state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GilbertElliott {
     /// From good to bad, for each packet.
@@ -44,8 +45,9 @@ pub struct GilbertElliott {
 }
 
 impl GilbertElliott {
-    /// Bursts in which every packet is lost, `burst` packets long on the average, that lose `average` of all
-    /// packets. `None` if no chain does that: a burst shorter than 1 or an average of 1.
+    /// Creates bursts in which every packet is lost, `burst` packets long on average, that lose the
+    /// share `average` of all packets. `None` if no chain does that: a burst shorter than 1 or an
+    /// average of 1.
     pub fn with_burst(average: Ratio, burst: f64) -> Option<Self> {
         let to_good = Ratio::from_f64(1.0 / burst)?;
         let share = average.as_f64();
@@ -53,7 +55,7 @@ impl GilbertElliott {
         Some(Self { to_bad, to_good, loss_good: Ratio::ZERO, loss_bad: Ratio::ONE })
     }
 
-    /// The share of packets lost in the long run.
+    /// Returns the long-term share of lost packets.
     pub fn average(&self) -> f64 {
         let (to_bad, to_good) = (self.to_bad.as_f64(), self.to_good.as_f64());
         let bad = if to_bad == 0.0 { 0.0 } else { to_bad / (to_bad + to_good) };
@@ -119,7 +121,7 @@ impl TextOrTable for LossConfig {
     }
 }
 
-/// Decides packet by packet.
+/// Decides loss packet by packet.
 #[derive(Debug, Clone)]
 pub(crate) struct Loss {
     model: Model,
@@ -157,19 +159,19 @@ impl Model {
 }
 
 impl Loss {
-    /// `None` if a series has not been loaded.
+    /// Returns `None` if a series has not been loaded.
     pub(crate) fn new(config: &LossConfig, random: Pcg64Mcg) -> Option<Self> {
         Some(Self { model: Model::new(config)?, random, count: 0 })
     }
 
-    /// Goes on with another model, which must be loaded.
+    /// Continues with another model, which must be loaded.
     pub(crate) fn change(&mut self, config: &LossConfig) {
         if let Some(model) = Model::new(config) {
             self.model = model;
         }
     }
 
-    /// Whether the next packet is lost.
+    /// Returns `true` if the next packet is lost.
     pub(crate) fn loses(&mut self, now: Nanos) -> bool {
         let number = self.count;
         self.count += 1;
@@ -188,12 +190,12 @@ impl Loss {
     }
 }
 
-/// True with probability `ratio`. Draws nothing for never and always.
+/// Returns `true` with probability `ratio`. Draws no number for 0 and 1.
 pub(crate) fn chance(random: &mut Pcg64Mcg, ratio: Ratio) -> bool {
     match ratio {
         Ratio::ZERO => false,
         Ratio::ONE => true,
-        // The upper half of 64 random bits times a billion: a number below a billion, even to 2^-34.
+        // The upper half of 64 random bits times a billion: a number below a billion, uniform to 2^-34.
         ratio => ((random.next_u64() >> 32) * 1_000_000_000) >> 32 < u64::from(ratio.billionths()),
     }
 }

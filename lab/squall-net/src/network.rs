@@ -1,4 +1,4 @@
-//! Several paths in virtual time: send, ask when something arrives, take it.
+//! Several paths in virtual time: send packets, wait for the next timeout, poll arrivals.
 
 mod radios;
 mod stalls;
@@ -19,21 +19,22 @@ use crate::{
     script::LinkEvent,
 };
 
-/// N paths of two links each.
+/// A number of paths with two links each.
 ///
-/// The caller's loop: [`send`](Self::send) packets, wait until [`poll_timeout`](Self::poll_timeout), take what
-/// has arrived with [`poll`](Self::poll) and the ports that have changed with
-/// [`poll_rebind`](Self::poll_rebind). What radios report is in [`next_report`](Self::next_report) and
-/// [`poll_report`](Self::poll_report), or in [`report`](Self::report). Times must not decrease. Packets that arrive at the same time come in
-/// the order of paths, upward before downward.
+/// The caller's loop: [`send`](Self::send) packets, wait until
+/// [`poll_timeout`](Self::poll_timeout), take arrivals with [`poll`](Self::poll) and changed ports
+/// with [`poll_rebind`](Self::poll_rebind). Radio reports are available from
+/// [`next_report`](Self::next_report) and [`poll_report`](Self::poll_report), or from
+/// [`report`](Self::report). Times must not decrease. Simultaneous arrivals are returned in the
+/// order of paths, upward before downward.
 #[derive(Debug, Clone)]
 pub struct Network<T> {
     names: Vec<String>,
     metered: Vec<bool>,
-    /// Upward and downward link of each path in turn.
+    /// Upward and downward link of each path, alternately.
     links: Vec<Route<T>>,
-    /// When each link may have something; [`IDLE`] if nothing is on its way. The links' own come first, then
-    /// the shared ones'.
+    /// Next event of each link; [`IDLE`] if the link is empty. First the paths' own links, then the
+    /// shared ones.
     due: Vec<Micros>,
     /// Queues and serialisers that several paths share.
     trunks: Vec<Link<Shared<T>>>,
@@ -47,18 +48,18 @@ pub struct Network<T> {
 #[derive(Debug, Clone)]
 struct Route<T> {
     link: Link<Sent<T>>,
-    /// The shared queue and serialiser in front of the link.
+    /// Index of the shared queue and serialiser in front of the link.
     trunk: Option<usize>,
 }
 
-/// A packet in a shared queue, with the link it is for.
+/// A packet in a shared queue, with the link that it is for.
 #[derive(Debug, Clone)]
 struct Shared<T> {
     link: usize,
     item: T,
 }
 
-/// A packet in a path's own link, with what it has behind it.
+/// A packet in a path's own link, with its history.
 #[derive(Debug, Clone)]
 struct Sent<T> {
     item: T,
@@ -69,34 +70,34 @@ struct Sent<T> {
 /// A packet at the end of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrival<T> {
-    /// Which path, in the order of the configuration.
+    /// Index of the path in the configuration.
     pub path: usize,
     /// Its direction.
     pub direction: Direction,
-    /// What was sent.
+    /// The sent item.
     pub item: T,
     /// Its size in bytes, as sent.
     pub size: usize,
-    /// When it arrived.
+    /// Time of arrival.
     pub at: Micros,
-    /// When it was sent.
+    /// Time at which it was sent.
     pub sent_at: Micros,
-    /// How long it waited in queues.
+    /// Total time in queues.
     pub queueing: Micros,
-    /// Its ECN field at the end of the way.
+    /// ECN field at the end of the path.
     pub ecn: Ecn,
-    /// What the way did to its bytes, if anything: [`Damage::apply`].
+    /// Damage in transit, if any; see [`Damage::apply`].
     pub damage: Option<Damage>,
 }
 
 const IDLE: Micros = Micros::MAX;
 
 impl<T: Clone> Network<T> {
-    /// A network of these paths at time 0. Files must have been [loaded](PathConfig::load).
+    /// Creates a network of these paths at time 0. Files must have been [loaded](PathConfig::load).
     ///
     /// # Errors
     ///
-    /// The path and field that cannot be built, a name given twice, or a bottleneck that is none.
+    /// A path or field is invalid, a name is used twice, or a bottleneck does not exist.
     pub fn new(paths: &[PathConfig], seed: u64) -> Result<Self, ConfigError> {
         let names: Vec<String> = paths.iter().enumerate().map(|(index, path)| name(index, path)).collect();
         if let Some(index) = (1..names.len()).find(|&index| names[..index].contains(&names[index])) {
@@ -112,7 +113,7 @@ impl<T: Clone> Network<T> {
             radios: Vec::with_capacity(paths.len()),
             names,
         };
-        // The trunk of each (owner, direction) that has one.
+        // Trunk of each (owner, direction) that has one.
         let mut trunks = vec![None; paths.len() * 2];
         for (index, path) in paths.iter().enumerate() {
             for direction in [Direction::Up, Direction::Down] {
@@ -148,8 +149,8 @@ impl<T: Clone> Network<T> {
         Ok(network)
     }
 
-    /// Sends a packet of `size` bytes (IP size) into a path, from a sender that does not use ECN. The outcome says
-    /// whether the first queue took it.
+    /// Sends a packet of `size` bytes (IP size) into a path, from a sender that does not use ECN.
+    /// The outcome is that of the first queue.
     ///
     /// # Panics
     ///
@@ -165,7 +166,7 @@ impl<T: Clone> Network<T> {
         self.send_marked(now, path, direction, size, Ecn::NotCapable, item)
     }
 
-    /// The same with this ECN field.
+    /// Sends a packet with this ECN field; otherwise as [`send`](Self::send).
     ///
     /// # Panics
     ///
@@ -200,7 +201,7 @@ impl<T: Clone> Network<T> {
     ) -> PushOutcome {
         self.settle(trunk, now);
         let own = &mut self.links[link].link;
-        // A path that is down takes nothing from the shared queue.
+        // A path that is down takes no packets from the shared queue.
         let refused = own.refuses(now, size, ecn);
         self.due[link] = own.poll_timeout().unwrap_or(IDLE);
         if refused {
@@ -211,22 +212,23 @@ impl<T: Clone> Network<T> {
         outcome
     }
 
-    /// When to call [`poll`](Self::poll) or [`poll_rebind`](Self::poll_rebind) next; `None` if nothing is on
-    /// its way. The call may still give nothing; then ask again.
+    /// Returns the time of the next call of [`poll`](Self::poll) or
+    /// [`poll_rebind`](Self::poll_rebind); `None` if no packet is in a link and no rebinding is
+    /// left. The call may still return nothing; then request a new timeout.
     pub fn poll_timeout(&self) -> Option<Micros> {
         let rebind = self.rebinds.last().map_or(IDLE, |(at, _)| *at);
         let next = self.due.iter().copied().fold(rebind, Micros::min);
         (next != IDLE).then_some(next)
     }
 
-    /// The next packet that has arrived by `now`, in the order of arrival.
+    /// Returns the next packet that has arrived by `now`, in order of arrival.
     pub fn poll(&mut self, now: Micros) -> Option<Arrival<T>> {
         loop {
             let (next, at) = self.earliest()?;
             if at > now {
                 return None;
             }
-            // Only up to its own due time, so that no link runs ahead of the others.
+            // Advance only up to its own due time, so that no link runs ahead of the others.
             if let Some(trunk) = next.checked_sub(self.links.len()) {
                 self.forward(trunk, at);
                 continue;
@@ -250,7 +252,7 @@ impl<T: Clone> Network<T> {
         (earliest != IDLE).then_some((next, earliest))
     }
 
-    /// Moves everything that leaves a shared serialiser by `now`, each at its own time.
+    /// Forwards all packets that leave a shared serialiser by `now`, each at its own time.
     fn settle(&mut self, trunk: usize, now: Micros) {
         loop {
             let at = self.due[self.links.len() + trunk];
@@ -261,19 +263,21 @@ impl<T: Clone> Network<T> {
         }
     }
 
-    /// Moves what has left a shared serialiser to the links it is for.
+    /// Forwards the packets that have left a shared serialiser to their links.
     fn forward(&mut self, trunk: usize, at: Micros) {
         while let Some(delivery) = self.trunks[trunk].poll(at) {
             let Delivery { item: Shared { link, item }, size, sent_at, queueing, ecn, .. } = delivery;
             let own = &mut self.links[link].link;
-            // What the link refuses (an outage that began meanwhile) is in its statistics.
+            // Packets that the link drops (in an outage that began meanwhile) are in its
+            // statistics.
             let _ = own.push_marked(at, size, ecn, Sent { item, sent_at, queueing });
             self.due[link] = own.poll_timeout().unwrap_or(IDLE);
         }
         self.due[self.links.len() + trunk] = self.trunks[trunk].poll_timeout().unwrap_or(IDLE);
     }
 
-    /// The shared serialisers, and by path the links of one direction, each with the number of its serialiser.
+    /// Returns the shared serialisers, and the links of one direction in the order of paths, each
+    /// with the index of its serialiser.
     pub(crate) fn into_links(
         self,
         direction: Direction,
@@ -282,47 +286,48 @@ impl<T: Clone> Network<T> {
         (self.trunks, links.map(|Route { link, trunk }| (link, trunk)))
     }
 
-    /// The next path whose client has got a new source port by `now`.
+    /// Returns the next path whose client has got a new source port by `now`.
     pub fn poll_rebind(&mut self, now: Micros) -> Option<usize> {
         let path = self.rebinds.last().filter(|(at, _)| *at <= now)?.1;
         self.rebinds.pop();
         Some(path)
     }
 
-    /// How many paths there are.
+    /// Returns the number of paths.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// Whether there is no path.
+    /// Returns `true` if there is no path.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// The name of a path; `path0`, `path1`, ... if the configuration gave none.
+    /// Returns the name of a path; `path0`, `path1`, ... if the configuration has none.
     pub fn name(&self, path: usize) -> &str {
         &self.names[path]
     }
 
-    /// Whether traffic on a path costs money.
+    /// Returns `true` if traffic on the path costs money.
     pub fn metered(&self, path: usize) -> bool {
         self.metered[path]
     }
 
-    /// Counters of one direction of a path. With a shared bottleneck they begin after it; what it dropped is
-    /// in [`bottleneck_stats`](Self::bottleneck_stats).
+    /// Returns the counters of one direction of a path. With a shared bottleneck they begin after
+    /// it; drops at the bottleneck are in [`bottleneck_stats`](Self::bottleneck_stats).
     pub fn stats(&self, path: usize, direction: Direction) -> LinkStats {
         self.links[slot(path, direction)].link.stats()
     }
 
-    /// Counters of the queue and serialiser that a path shares, together for all that share it; `None` if it
-    /// has its own.
+    /// Returns the counters of the shared queue and serialiser of a path, over all paths that share
+    /// it; `None` if the path has its own.
     pub fn bottleneck_stats(&self, path: usize, direction: Direction) -> Option<LinkStats> {
         let trunk = self.links[slot(path, direction)].trunk?;
         Some(self.trunks[trunk].stats())
     }
 
-    /// The state of one direction at `now`; rate and queue are those of the bottleneck if it is shared.
+    /// Returns the state of one direction at `now`. Rate and queue are those of a shared
+    /// bottleneck.
     pub fn state(&mut self, now: Micros, path: usize, direction: Direction) -> LinkState {
         let link = slot(path, direction);
         let trunk = self.links[link].trunk;
@@ -341,12 +346,12 @@ impl<T: Clone> Network<T> {
         }
     }
 
-    /// Starts (or ends) the record of every packet on one direction's own link.
+    /// Starts or ends recording every packet on one direction's own link.
     pub fn keep_records(&mut self, path: usize, direction: Direction, keep: bool) {
         self.links[slot(path, direction)].link.keep_records(keep);
     }
 
-    /// The record of one direction since the last call.
+    /// Takes the records of one direction since the last call.
     pub fn drain_records(&mut self, path: usize, direction: Direction) -> Vec<Record> {
         self.links[slot(path, direction)].link.drain_records()
     }
@@ -360,7 +365,8 @@ fn name(index: usize, path: &PathConfig) -> String {
     if path.name.is_empty() { format!("path{index}") } else { path.name.clone() }
 }
 
-/// A seed for each link; the multiplier (the golden ratio in 64 bits) keeps neighbouring seeds apart.
+/// Derives a seed for each link; the multiplier (the golden ratio in 64 bits) keeps neighbouring
+/// seeds apart.
 fn mix(seed: u64, slot: usize) -> u64 {
     seed.wrapping_add((slot as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
@@ -384,7 +390,8 @@ fn rebinds(paths: &[PathConfig]) -> Vec<(Micros, usize)> {
     rebinds
 }
 
-/// For each path the path whose queue and serialiser it uses, if that is shared (its owner uses it as well).
+/// Returns for each path the path whose shared queue and serialiser it uses; the owner of a shared
+/// one is listed too.
 fn owners(paths: &[PathConfig], names: &[String]) -> Result<Vec<Option<usize>>, ConfigError> {
     let mut owners = vec![None; paths.len()];
     for (index, path) in paths.iter().enumerate() {
@@ -400,10 +407,10 @@ fn owners(paths: &[PathConfig], names: &[String]) -> Result<Vec<Option<usize>>, 
     Ok(owners)
 }
 
-/// Cuts a link into what is shared (queue, serialiser and changes of the rate) and what remains its own.
+/// Splits a link into its shared part (queue, serialiser and changes of the rate) and its own.
 fn split(config: LinkConfig) -> (LinkConfig, LinkConfig) {
     let (mut shared, mut own) = (LinkConfig::default(), config.clone());
-    // The size that the whole link would have had.
+    // The size of the queue of the undivided link.
     let queue = match config.queue.limit {
         Limit::BandwidthDelay => {
             let bytes = Some(Size::from_bytes(config.default_queue_bytes()));

@@ -1,16 +1,16 @@
-//! Serving a queue by a trace of mahimahi, exactly as `mm-link` does.
+//! Service of a queue by a mahimahi trace, exactly as in `mm-link`.
 
 use squall_trace::mahimahi::{OPPORTUNITY, Trace};
 
 use crate::time::{NANOS_PER_MILLI, NEVER, Nanos};
 
-/// The place in a trace: which opportunity comes next.
+/// Position in a trace.
 #[derive(Debug, Clone)]
 pub(crate) struct Opportunities {
     trace: Trace,
     once: bool,
     index: usize,
-    /// When this round of the trace began, in milliseconds.
+    /// Start of the current round of the trace, in milliseconds.
     base: u64,
 }
 
@@ -19,7 +19,7 @@ impl Opportunities {
         Self { trace, once, index: 0, base: 0 }
     }
 
-    /// The time of the next opportunity; [`NEVER`] after the end of a trace that runs once.
+    /// Returns the time of the next opportunity; [`NEVER`] after the end of a trace that runs once.
     pub(crate) fn next(&self) -> Nanos {
         match self.trace.millis().get(self.index) {
             Some(millis) => (self.base + millis).saturating_mul(NANOS_PER_MILLI),
@@ -27,7 +27,7 @@ impl Opportunities {
         }
     }
 
-    /// How many opportunities there are at the time of the next.
+    /// Returns the number of simultaneous opportunities at the time of the next one.
     pub(crate) fn together(&self) -> u64 {
         let (mut after, mut count) = (self.clone(), 0);
         while after.next() == self.next() && after.next() != NEVER {
@@ -37,7 +37,7 @@ impl Opportunities {
         count
     }
 
-    /// Uses the next opportunity up.
+    /// Uses the next opportunity.
     pub(crate) fn take(&mut self) {
         self.index += 1;
         if self.index == self.trace.millis().len() && !self.once {
@@ -46,11 +46,12 @@ impl Opportunities {
         }
     }
 
-    /// Lets every opportunity up to and including `until` pass.
+    /// Skips every opportunity up to and including `until`.
     pub(crate) fn skip(&mut self, until: Nanos) {
         let period = self.trace.period();
         let rounds = (until / NANOS_PER_MILLI).saturating_sub(self.base) / period;
-        // Whole rounds at once, but for the last, whose end coincides with the start of the next.
+        // Skip whole rounds at once, except the last, whose end coincides with the start of the
+        // next.
         if rounds > 1 && !self.once {
             self.base += (rounds - 1) * period;
             self.index = 0;
@@ -60,7 +61,7 @@ impl Opportunities {
         }
     }
 
-    /// Mean rate over the 200 ms around `now`, in bits per second, for showing.
+    /// Returns the mean rate over the 200 ms around `now`, in bits per second, for display.
     pub(crate) fn rate_around(&self, now: Nanos) -> u64 {
         const HALF: u64 = 100;
         let millis = now / NANOS_PER_MILLI;

@@ -1,4 +1,4 @@
-//! A policer: what exceeds a rate is dropped at once, and nothing waits.
+//! A policer: packets that exceed a rate are dropped at once, and none are queued.
 
 use std::{fmt, str::FromStr};
 
@@ -7,18 +7,19 @@ use squall_units::{Rate, Size, UnitError};
 
 use crate::{rate::WORK_PER_BIT, time::Nanos};
 
-/// A token bucket in front of a link, as mobile operators keep subscribers to their rate (RFC 2475 §2.3.3.4).
+/// A token bucket in front of a link, as used by mobile operators to enforce subscribers' rates
+/// (RFC 2475 §2.3.3.4).
 ///
-/// A packet passes at once if the bucket holds its bytes, and is dropped if not. The bucket fills at the rate, is full at
-/// time 0, and never holds more than the burst.
+/// A packet passes at once if the bucket holds its bytes, and is dropped if not. The bucket fills
+/// at the rate, is full at time 0, and never holds more than the burst.
 ///
 /// In files and as text: `"20mbps:50kB"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct PolicerConfig {
-    /// What passes for long.
+    /// Long-term rate.
     pub rate: Rate,
-    /// What passes at once after a pause.
+    /// Burst that passes at once after a pause.
     pub burst: Size,
 }
 
@@ -52,8 +53,9 @@ impl fmt::Display for PolicerConfig {
 #[derive(Debug, Clone)]
 pub(crate) struct Policer {
     rate: u128,
-    /// What it holds at most and at present, in billionths of a bit.
+    /// Capacity of the bucket in billionths of a bit.
     most: u128,
+    /// Current content in billionths of a bit.
     tokens: u128,
     at: Nanos,
 }
@@ -64,7 +66,7 @@ impl Policer {
         Self { rate: config.rate.bps().into(), most, tokens: most, at: 0 }
     }
 
-    /// Whether a packet of this length passes. A packet that passes takes its bytes from the bucket.
+    /// Returns `true` if a packet of this length passes, and takes its bytes from the bucket.
     pub(crate) fn passes(&mut self, now: Nanos, bytes: u32) -> bool {
         // The product of a rate and a time of 64 bits each does not overflow; its sum with the tokens may.
         self.tokens = (self.rate * u128::from(now - self.at)).saturating_add(self.tokens).min(self.most);
@@ -86,7 +88,8 @@ fn work(bytes: u64) -> u128 {
 mod tests {
     use super::*;
 
-    /// Bytes of packets of 1,000 that pass within a second, one handed over in each millisecond.
+    /// Returns the bytes that pass within a second, if one packet of 1,000 bytes is sent in each
+    /// millisecond.
     fn passed(policer: &mut Policer, second: u64) -> u64 {
         let millis = second * 1_000..(second + 1) * 1_000;
         millis.filter(|milli| policer.passes(milli * 1_000_000, 1_000)).count() as u64 * 1_000

@@ -1,4 +1,4 @@
-//! The queue in front of the serialiser: how much it holds, and what it drops when it is full or slow.
+//! The queue in front of the serialiser: its limits and its drop policy.
 
 use std::collections::VecDeque;
 
@@ -21,27 +21,27 @@ use crate::{
 /// `{ bytes = "75kB", packets = 50, drop = "head", codel = { target = "5ms", interval = "100ms", ecn = true } }`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueueConfig {
-    /// How much the queue holds.
+    /// Capacity of the queue.
     pub limit: Limit,
-    /// Which end drops when the queue is full. Default: tail.
+    /// End at which packets are dropped when the queue is full. Default: tail.
     pub drop: DropEnd,
-    /// Whether CoDel drops packets that wait too long. Default: no.
+    /// CoDel, which drops packets that wait too long. Default: none.
     pub codel: Option<CodelConfig>,
 }
 
-/// How much a queue holds.
+/// Capacity of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Limit {
     /// One and a half bandwidth-delay products, at least 30 kB.
     #[default]
     BandwidthDelay,
-    /// Everything.
+    /// No limit.
     Infinite,
-    /// At most this number of bytes and of packets.
+    /// Limits on bytes and packets.
     At {
-        /// Bytes; `None` means any number.
+        /// Maximum of bytes; `None` means no limit.
         bytes: Option<Size>,
-        /// Packets; `None` means any number.
+        /// Maximum of packets; `None` means no limit.
         packets: Option<u64>,
     },
 }
@@ -50,10 +50,10 @@ pub enum Limit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DropEnd {
-    /// The packet that does not fit is refused.
+    /// A new packet that does not fit is dropped.
     #[default]
     Tail,
-    /// The packet is taken and the oldest leave until the rest fits.
+    /// The new packet enters and the oldest are dropped until the rest fits.
     Head,
 }
 
@@ -63,10 +63,11 @@ pub enum DropEnd {
 pub struct CodelConfig {
     /// Acceptable standing delay. Default 5 ms.
     pub target: Span,
-    /// How long the delay may be above the target before the first drop: a worst-case round trip. Default
-    /// 100 ms.
+    /// Time for which the delay may exceed the target before the first drop: a worst-case round
+    /// trip. Default 100 ms.
     pub interval: Span,
-    /// Whether it marks packets whose sender uses ECN, instead of dropping them (RFC 8289 §3). Default: no.
+    /// CoDel marks packets whose sender uses ECN, instead of dropping them (RFC 8289 §3). Default:
+    /// no.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub ecn: bool,
 }
@@ -126,7 +127,7 @@ impl TextOrTable for QueueConfig {
     }
 }
 
-/// As a text if there is one for it, else as a table: the log of a link names its queue.
+/// Serialised as text if possible, otherwise as a table: the log of a link names its queue.
 impl Serialize for QueueConfig {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.to_text() {
@@ -178,13 +179,13 @@ fn limit_from_text(text: &str) -> Result<Limit, String> {
     Ok(Limit::At { bytes: Some(bytes), packets: None })
 }
 
-/// What a queue has to know of a packet.
+/// Properties of a packet that a queue needs.
 pub(crate) trait Queued {
-    /// Bytes it takes in the queue.
+    /// Bytes that it occupies in the queue.
     fn bytes(&self) -> u64;
-    /// When it entered.
+    /// Time at which it entered.
     fn entered(&self) -> Nanos;
-    /// Marks it with CE; returns whether its sender uses ECN.
+    /// Marks it with CE; returns `false` if its sender does not use ECN.
     fn mark(&mut self) -> bool;
 }
 
@@ -200,7 +201,7 @@ pub(crate) struct Queue<P> {
 }
 
 impl<P: Queued> Queue<P> {
-    /// `default_bytes` is the limit that [`Limit::BandwidthDelay`] stands for.
+    /// Creates a queue. `default_bytes` is the limit for [`Limit::BandwidthDelay`].
     pub(crate) fn new(config: QueueConfig, default_bytes: u64) -> Self {
         let (max_bytes, max_packets) = match config.limit {
             Limit::BandwidthDelay => (default_bytes, u64::MAX),
@@ -213,7 +214,7 @@ impl<P: Queued> Queue<P> {
         Self { packets: VecDeque::new(), bytes: 0, max_bytes, max_packets, drop: config.drop, codel }
     }
 
-    /// Puts a packet at the end, then hands `dropped` whatever the limit forces out.
+    /// Appends a packet, then passes the packets that exceed the limit to `dropped`.
     pub(crate) fn push(&mut self, packet: P, mut dropped: impl FnMut(P)) {
         if self.drop == DropEnd::Tail && !self.holds(self.bytes + packet.bytes(), self.len() + 1) {
             return dropped(packet);
@@ -225,7 +226,7 @@ impl<P: Queued> Queue<P> {
         }
     }
 
-    /// Takes the next packet to send; `dropped` gets those that CoDel condemns.
+    /// Takes the next packet to send; `dropped` receives the packets that CoDel drops.
     pub(crate) fn pop(&mut self, now: Nanos, dropped: impl FnMut(P)) -> Option<P> {
         let Some(mut codel) = self.codel.take() else { return self.take() };
         let next = codel.dequeue(
@@ -242,7 +243,7 @@ impl<P: Queued> Queue<P> {
         next
     }
 
-    /// Takes the oldest packet, whatever CoDel thinks.
+    /// Takes the oldest packet, bypassing CoDel.
     pub(crate) fn take(&mut self) -> Option<P> {
         let packet = self.packets.pop_front()?;
         self.bytes -= packet.bytes();

@@ -1,4 +1,4 @@
-//! How fast a link sends: a fixed rate, a rate that follows a series or a ramp, or a mahimahi trace.
+//! Rate of a link: fixed, following a series or a ramp, or a mahimahi trace.
 
 use std::path::{Path, PathBuf};
 
@@ -23,17 +23,18 @@ pub enum RateConfig {
     /// Sending takes no time.
     #[default]
     Unlimited,
-    /// Always this rate; a rate of 0 stops the link until an event changes it.
+    /// A constant rate; 0 stops the link until an event changes it.
     Fixed(Rate),
-    /// The rate changes in steps, and a packet on its way through a step is served at both rates.
+    /// The rate changes in steps, and a packet that is being sent at a step is served at both
+    /// rates.
     Series(Series<Rate>),
-    /// Packets leave at a mahimahi trace's opportunities.
+    /// Packets leave at the opportunities of a mahimahi trace.
     Mahimahi {
-        /// The file that [`load`](crate::LinkConfig::load) reads, if the trace comes from a file.
+        /// File that [`load`](crate::LinkConfig::load) reads, if any.
         file: Option<PathBuf>,
-        /// The trace, once it is read.
+        /// The trace, once loaded.
         trace: Option<Trace>,
-        /// Whether the link ends with the trace instead of starting it again.
+        /// The link ends with the trace instead of restarting it.
         once: bool,
     },
 }
@@ -86,7 +87,7 @@ impl TextOrTable for RateConfig {
 }
 
 impl RateConfig {
-    /// Reads the trace or series, if it is in a file and not read yet.
+    /// Reads the trace or series from its file, unless it has been read already.
     pub(crate) fn load(&mut self, base: &Path) -> Result<(), TraceError> {
         match self {
             Self::Series(series) => series.load(base),
@@ -99,8 +100,8 @@ impl RateConfig {
         }
     }
 
-    /// The average rate in bits per second over one round of the series or trace; `None` if it is unlimited
-    /// or not loaded.
+    /// Returns the average rate in bits per second over one round of the series or trace; `None` if
+    /// it is unlimited or not loaded.
     pub fn mean_bps(&self) -> Option<u64> {
         match self {
             Self::Unlimited => None,
@@ -111,7 +112,7 @@ impl RateConfig {
     }
 }
 
-/// Time-weighted mean of the steps up to the last; the mean of one step is its value.
+/// Returns the time-weighted mean of the steps up to the last; for a single step, its value.
 fn mean(steps: &[(Span, Rate)]) -> Option<u64> {
     let (first, last) = (steps.first()?, steps.last()?);
     let length = u128::from(last.0.micros() - first.0.micros());
@@ -141,7 +142,8 @@ pub(crate) enum Pace {
 }
 
 impl Pace {
-    /// Bits per second at `now` (`None`: unlimited), and until when that holds.
+    /// Returns the bits per second at `now` (`None`: unlimited), and the time until which they
+    /// hold.
     fn at(&self, now: Nanos) -> (Option<u64>, Nanos) {
         match self {
             Self::Unlimited => (None, NEVER),
@@ -162,21 +164,21 @@ fn ramp(from: u64, to: u64, start: Nanos, end: Nanos, now: Nanos) -> (Option<u64
     let tick = (now - start) / NANOS_PER_MILLI * NANOS_PER_MILLI;
     let (from, to) = (i128::from(from), i128::from(to));
     let value = from + (to - from) * i128::from(tick) / i128::from(end - start);
-    // Between `from` and `to`, both of which are 64 bits.
+    // The value lies between `from` and `to`, both of which are 64 bits.
     (Some(value as u64), (start + tick + NANOS_PER_MILLI).min(end))
 }
 
-/// One bit at one bit per second takes this much work; a rate does its value of work each nanosecond.
+/// Work of one bit; a rate of r bits per second does r units of work each nanosecond.
 pub(crate) const WORK_PER_BIT: u64 = 1_000_000_000;
 
 /// Sends one packet after the other at a rate that may change in the middle of a packet.
 ///
-/// Completion times are rounded up to a nanosecond, and what the last nanosecond of a packet could have done
-/// beyond it is credited to a packet that follows at once: a saturated link keeps its rate exactly.
+/// Completion times are rounded up to a nanosecond. The unused part of a packet's last nanosecond
+/// is credited to a packet that follows immediately: a saturated link keeps its rate exactly.
 #[derive(Debug, Clone)]
 pub(crate) struct Fluid {
     pace: Pace,
-    /// How much of the pace there is.
+    /// Share of the pace that is available.
     share: Ratio,
     bps: Option<u64>,
     until: Nanos,
@@ -184,7 +186,7 @@ pub(crate) struct Fluid {
     left: u64,
     spare: u64,
     since: Nanos,
-    /// When the packet is done or the rate changes.
+    /// Time at which the packet is complete or the rate changes.
     event: Nanos,
 }
 
@@ -194,14 +196,14 @@ impl Fluid {
         Self { pace, share, bps, until, busy: false, left: 0, spare: 0, since: now, event: NEVER }
     }
 
-    /// Goes on at another share of its pace. No packet is being sent, or it is paused.
+    /// Continues at another share of its pace. No packet may be in service, unless it is paused.
     pub(crate) fn set_share(&mut self, now: Nanos, share: Ratio) {
         self.share = share;
         (self.bps, self.until) = scaled(&self.pace, share, now);
         self.refresh(now);
     }
 
-    /// Begins to send a packet.
+    /// Starts to send a packet.
     pub(crate) fn begin(&mut self, now: Nanos, bytes: u64) {
         if now != self.since {
             self.spare = 0;
@@ -210,7 +212,7 @@ impl Fluid {
         self.spare = 0;
     }
 
-    /// Goes on with a packet that has `left` work to do.
+    /// Continues with a packet that has `left` work to do.
     pub(crate) fn resume(&mut self, now: Nanos, left: u64) {
         self.left = left;
         self.busy = true;
@@ -218,12 +220,13 @@ impl Fluid {
         self.refresh(now);
     }
 
-    /// When to call [`run`](Self::run) next.
+    /// Returns the time of the next call of [`run`](Self::run).
     pub(crate) fn event(&self) -> Nanos {
         self.event
     }
 
-    /// Works until `now`, which is not beyond [`event`](Self::event); true if the packet is done.
+    /// Serves until `now`, at most [`event`](Self::event); returns `true` if the packet is
+    /// complete.
     pub(crate) fn run(&mut self, now: Nanos) -> bool {
         let done = match self.bps {
             None => u128::from(self.left),
@@ -242,7 +245,7 @@ impl Fluid {
         finished
     }
 
-    /// Stops in the middle of a packet and says how much work it has left.
+    /// Stops in the middle of a packet and returns its remaining work.
     pub(crate) fn pause(&mut self, now: Nanos) -> Option<u64> {
         if !self.busy || self.run(now) {
             return None;
@@ -252,12 +255,12 @@ impl Fluid {
         Some(self.left)
     }
 
-    /// Bits per second at `now`; `None` means unlimited.
+    /// Returns the bits per second at `now`; `None` means unlimited.
     pub(crate) fn rate(&self, now: Nanos) -> Option<u64> {
         self.outlook(now).0
     }
 
-    /// The rate at `now`, and until when it holds.
+    /// Returns the rate at `now`, and the time until which it holds.
     pub(crate) fn outlook(&self, now: Nanos) -> (Option<u64>, Nanos) {
         scaled(&self.pace, self.share, now)
     }
@@ -275,18 +278,18 @@ impl Fluid {
     }
 }
 
-/// A share of a pace at `now`, and until when that holds.
+/// Returns the share of a pace at `now`, and the time until which it holds.
 fn scaled(pace: &Pace, share: Ratio, now: Nanos) -> (Option<u64>, Nanos) {
     let (bps, until) = pace.at(now);
     if share == Ratio::ONE {
         return (bps, until);
     }
     let part = |bps| u128::from(bps) * u128::from(share.billionths()) / u128::from(Ratio::ONE.billionths());
-    // At most the pace itself, which is 64 bits.
+    // The result is at most the pace itself, which is 64 bits.
     (bps.map(|bps: u64| part(bps) as u64), until)
 }
 
-/// What takes packets from the queue.
+/// Service of the queue.
 #[derive(Debug, Clone)]
 pub(crate) enum Server {
     Fluid(Fluid),
@@ -294,7 +297,7 @@ pub(crate) enum Server {
 }
 
 impl Server {
-    /// `None` if a trace has not been loaded.
+    /// Returns `None` if a trace has not been loaded.
     pub(crate) fn new(config: &RateConfig) -> Option<Self> {
         let pace = match config {
             RateConfig::Unlimited => Pace::Unlimited,
@@ -308,7 +311,7 @@ impl Server {
         Some(Self::Fluid(Fluid::new(pace, Ratio::ONE, 0)))
     }
 
-    /// Bits per second at `now`; `None` means unlimited.
+    /// Returns the bits per second at `now`; `None` means unlimited.
     pub(crate) fn rate(&self, now: Nanos) -> Option<u64> {
         match self {
             Self::Fluid(fluid) => fluid.rate(now),

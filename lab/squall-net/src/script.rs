@@ -10,44 +10,45 @@ use crate::{
     time::{NEVER, Nanos, nanos},
 };
 
-/// Something that happens to one direction of a link at a given time. An event may change several things.
+/// An event of one direction of a link at a given time. One event may change several things.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkEvent {
-    /// When, from the start of the run.
+    /// Time from the start of the run.
     pub at: Span,
-    /// The rate from now on, also instead of a trace or series, which does not come back.
+    /// New rate. It replaces a trace or series permanently.
     pub rate: Option<Rate>,
-    /// The propagation delay from now on. Without `over` a shorter delay does not let packets overtake those
-    /// under way, unless the link's jitter reorders.
+    /// New propagation delay. Without `over`, a shorter delay does not let packets overtake those
+    /// in flight, unless the link's jitter reorders.
     pub delay: Option<Span>,
-    /// Rate and delay do not jump but move evenly to their new values within this time (the rate in steps
-    /// of a millisecond).
+    /// Duration over which rate and delay move linearly to their new values (the rate in steps of a
+    /// millisecond).
     pub over: Option<Span>,
-    /// The loss from now on.
+    /// New loss.
     pub loss: Option<LossConfig>,
-    /// What happens to packets whose sender uses ECN from now on.
+    /// New treatment of packets whose sender uses ECN.
     pub ecn: Option<EcnTreatment>,
-    /// The largest packet from now on, within the bounds of [`LinkConfig::mtu`](crate::LinkConfig::mtu). What is
-    /// waiting or under way arrives.
+    /// New MTU, within the bounds of [`LinkConfig::mtu`](crate::LinkConfig::mtu). Packets that are
+    /// waiting or in flight still arrive.
     pub mtu: Option<Size>,
-    /// An outage of this length begins. Outages may overlap; the link is back after the last.
+    /// Length of an outage that begins now. Outages may overlap; the link is back after the last.
     pub outage: Option<Span>,
 }
 
-/// What an outage does to packets.
+/// Effect of an outage on packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OutageMode {
-    /// Packets pushed during the outage, and those waiting or under way when it begins, are dropped.
+    /// Packets pushed during the outage, and those waiting or in flight when it begins, are
+    /// dropped.
     #[default]
     Drop,
-    /// Sending stops: packets under way still arrive, those waiting stay, and new ones join the queue
-    /// while it has room.
+    /// Sending stops: packets in flight still arrive, those waiting stay, and new ones join the
+    /// queue while it has room.
     Hold,
 }
 
-/// One change, ready to be applied.
+/// One change.
 #[derive(Debug, Clone)]
 pub(crate) enum Change {
     Rate { to: Rate, over: Nanos },
@@ -59,7 +60,7 @@ pub(crate) enum Change {
     OutageEnd,
 }
 
-/// Changes in the order of time; those at the same time in the order they are listed.
+/// Changes in order of time; simultaneous ones in the order of the configuration.
 #[derive(Debug, Clone)]
 pub(crate) struct Script {
     /// Latest first.
@@ -73,7 +74,7 @@ impl Script {
             add(&mut changes, event)?;
         }
         changes.sort_by_key(|(at, _)| *at);
-        // A stable sort, turned round as a whole: taking from the end gives back both orders.
+        // A stable sort, reversed as a whole: popping from the end restores both orders.
         changes.reverse();
         Ok(Self { changes })
     }

@@ -1,4 +1,4 @@
-//! Quantities that change over time in steps: capacity, delay or loss as somebody measured them.
+//! Measured quantities that change over time in steps: capacity, delay or loss.
 
 use std::{
     path::{Path, PathBuf},
@@ -9,33 +9,34 @@ use serde::Deserialize;
 use squall_trace::{Micros, Sample, TraceError, column, read_text};
 use squall_units::Span;
 
-/// A value that holds from its time until the next step.
+/// Values over time, each of which holds until the next step.
 ///
-/// Before its first step the first value holds, after the last step the last one, unless the series repeats.
+/// The first value also holds before the first step; the last one holds from the last step on,
+/// unless the series repeats.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series<V> {
     steps: Arc<[(Span, V)]>,
-    /// The series starts again after this long; it is longer than the time of the last step.
+    /// Period after which the series restarts; longer than the time of the last step.
     repeat: Option<Span>,
     source: Option<CsvSource>,
 }
 
-/// A column of a CSV file that a [`Series`] is read from.
+/// A column of a CSV file from which a [`Series`] is read.
 ///
-/// The first line names the columns; time is in the column `time_s`, in seconds. The ending of the value
-/// column's name gives its unit: `_bps`, `_kbps`, `_mbps`, `_us`, `_ms`, `_s`, or none for a share of 0 to 1.
-/// Rows with an empty value are passed over.
+/// The first line has the names of the columns; time is in the column `time_s`, in seconds. The
+/// suffix of the value column's name gives its unit: `_bps`, `_kbps`, `_mbps`, `_us`, `_ms`, `_s`,
+/// or none for a share of 0 to 1. Rows with an empty value are skipped.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CsvSource {
-    /// The file, relative to the file that mentions it.
+    /// The file, relative to the file that references it.
     pub csv: PathBuf,
     /// The column to read.
     pub column: String,
-    /// Every value is multiplied by this: 0.5 makes a one-way delay of a round-trip time.
+    /// Factor of all values: 0.5 turns a round-trip time into a one-way delay.
     pub scale: f64,
 }
 
-/// Why a series could not be read.
+/// Error in a series.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SeriesError {
     /// There is no step at all.
@@ -44,27 +45,27 @@ pub enum SeriesError {
     /// A step is earlier than the one before it.
     #[error("step {index} at {at} is earlier than the step before it")]
     Order {
-        /// Which step, counted from 1.
+        /// Number of the step, counted from 1.
         index: usize,
-        /// Its time.
+        /// Time of the step.
         at: Span,
     },
-    /// The series is to repeat before its last step is reached.
+    /// The series would repeat before its last step is reached.
     #[error("the series repeats after {repeat}, which is not later than its last step at {last}")]
     Repeat {
         /// The period.
         repeat: Span,
-        /// The time of the last step.
+        /// Time of the last step.
         last: Span,
     },
 }
 
 impl<V: Copy> Series<V> {
-    /// A series of `(time, value)` steps in the order of time.
+    /// Creates a series of `(time, value)` steps in order of time.
     ///
     /// # Errors
     ///
-    /// Without a step, with steps out of order, or with a `repeat` that is not later than the last step.
+    /// There is no step, the steps are out of order, or `repeat` is not later than the last step.
     pub fn new(steps: Vec<(Span, V)>, repeat: Option<Span>) -> Result<Self, SeriesError> {
         let last = steps.last().ok_or(SeriesError::Empty)?.0;
         if let Some(index) = steps.windows(2).position(|pair| pair[1].0 < pair[0].0) {
@@ -76,30 +77,32 @@ impl<V: Copy> Series<V> {
         Ok(Self { steps: steps.into(), repeat, source: None })
     }
 
-    /// A series that [`load`](crate::LinkConfig::load) reads from a file; until then it has no steps.
+    /// Creates a series that [`load`](crate::LinkConfig::load) reads from a file; until then it has
+    /// no steps.
     pub fn from_file(source: CsvSource, repeat: Option<Span>) -> Self {
         Self { steps: Arc::new([]), repeat, source: Some(source) }
     }
 
-    /// The steps; none while the file has not been read.
+    /// Returns the steps; empty until the file has been read.
     pub fn steps(&self) -> &[(Span, V)] {
         &self.steps
     }
 
-    /// The value at `now`, and the time of the next step after it.
+    /// Returns the value at `now`, and the time of the next step after it.
     pub(crate) fn at(&self, now: Micros) -> (V, Option<Micros>) {
         let base = self.repeat.map_or(0, |repeat| now - now % repeat.micros());
         let local = now - base;
         let next = self.steps.partition_point(|(at, _)| at.micros() <= local);
-        // `new` refuses an empty series and `Link::new` an unread one.
+        // `new` rejects an empty series and `Link::new` an unread one.
         let (_, value) = self.steps[next.saturating_sub(1)];
         let wrapped = self.repeat.map(|repeat| base.saturating_add(repeat.micros()));
-        // In a repeated series the first value also holds from the start of a round up to the first step.
+        // In a repeated series the first value also holds from the start of a round up to the first
+        // step.
         let change = self.steps.get(next).map(|(at, _)| base.saturating_add(at.micros())).or(wrapped);
         (value, change)
     }
 
-    /// Reads the file this series comes from, if it is not read yet.
+    /// Reads the file of this series, unless it has been read already.
     pub(crate) fn load(&mut self, base: &Path) -> Result<(), TraceError>
     where
         V: Sample,
@@ -125,7 +128,7 @@ impl<V: Copy> Series<V> {
     }
 }
 
-/// The fields by which a table describes a series.
+/// The table form of a series.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SeriesTable<V> {
@@ -137,7 +140,7 @@ pub(crate) struct SeriesTable<V> {
 }
 
 impl<V: Copy> SeriesTable<V> {
-    /// The series these fields describe; `None` if they are all absent.
+    /// Returns the series of these fields; `None` if all are absent.
     pub(crate) fn series(self) -> Result<Option<Series<V>>, String> {
         match (self.steps, self.csv, self.column) {
             (Some(steps), None, None) if self.scale.is_none() => {

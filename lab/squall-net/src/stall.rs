@@ -1,9 +1,10 @@
-//! Stalls at random: times in which a path carries less, or nothing.
+//! Random stalls: intervals in which a path carries less, or nothing.
 //!
-//! Where several clients share a channel of Wi-Fi, the others take it now and then for tens to hundreds of milliseconds;
-//! what waits is sent late, not lost. AUGUR (NSDI 2024) finds this behind the tail of frame delays: the round trip is
-//! over 200 ms before half to two thirds of its late frames (§2.2, Fig. 6), most packets of such frames are not lost
-//! (Fig. 7), and a degradation makes frames late for hundreds of milliseconds (§3.6.2, Fig. 11).
+//! If several clients share a Wi-Fi channel, the others occupy it now and then for tens to hundreds
+//! of milliseconds; waiting packets are sent late, not lost. AUGUR (NSDI 2024) finds this behind
+//! the tail of frame delays: the round trip is over 200 ms before half to two thirds of its late
+//! frames (§2.2, Fig. 6), most packets of such frames are not lost (Fig. 7), and a degradation
+//! makes frames late for hundreds of milliseconds (§3.6.2, Fig. 11).
 
 use std::{fmt, str::FromStr};
 
@@ -21,17 +22,18 @@ use crate::{
     time::{NEVER, Nanos, micros_before, nanos},
 };
 
-/// Shortest stall and shortest time between two, so that a second has no more than a thousand changes.
+/// Minimum duration of a stall and of the time between two, so that a second has at most a thousand
+/// changes.
 const SHORTEST: Micros = 1_000;
 
-/// Longest stall, and longest mean time between two.
+/// Maximum duration of a stall, and of the mean time between two.
 const LONGEST: Micros = 24 * 3_600 * 1_000_000;
 
-/// Most kinds of stalls of a path.
+/// Maximum number of kinds of stalls of a path.
 pub const MAX_STALLS: usize = 8;
 
-/// One kind of stalls of a path. They come at random, after exponentially distributed times, and are the same in both
-/// directions.
+/// One kind of stall of a path. Stalls occur at random, after exponentially distributed times, and
+/// simultaneously in both directions.
 ///
 /// ```
 /// let path: squall_net::PathConfig = toml::from_str(r#"
@@ -48,24 +50,24 @@ pub const MAX_STALLS: usize = 8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StallConfig {
-    /// Mean time from the end of one to the begin of the next, 1 ms to 24 h.
+    /// Mean time from the end of one to the start of the next, 1 ms to 24 h.
     pub every: Span,
-    /// How long they take.
+    /// Duration.
     pub length: StallLength,
-    /// What is left of the rate. Default: nothing, which is an outage and does to packets what the link's `outage`
-    /// says.
+    /// Share of the rate that is left. Default: nothing, which is an outage and treats packets
+    /// according to the link's `outage`.
     #[serde(default)]
     pub left: Ratio,
 }
 
-/// How long stalls take: `"80ms"`, or `"50ms..400ms"` for one drawn between these, evenly in the logarithm: as many
-/// from 50 to 100 ms as from 100 to 200.
+/// Duration of stalls: `"80ms"`, or `"50ms..400ms"` for a random one between these, uniform in the
+/// logarithm: equally many from 50 to 100 ms as from 100 to 200.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct StallLength {
-    /// The shortest, at least 1 ms.
+    /// Minimum, at least 1 ms.
     pub least: Span,
-    /// The longest, at most 24 h.
+    /// Maximum, at most 24 h.
     pub most: Span,
 }
 
@@ -99,7 +101,7 @@ impl fmt::Display for StallLength {
 }
 
 impl StallConfig {
-    /// Finds what is out of range, or cannot be with this rate.
+    /// Checks that the values are in range and possible with this rate.
     fn check(&self, rate: &RateConfig) -> Result<(), String> {
         let StallLength { least, most } = self.length;
         for (word, span) in [("every", self.every), ("length", least), ("length", most)] {
@@ -118,7 +120,7 @@ impl StallConfig {
     }
 }
 
-/// Finds the first thing that is wrong with the stalls of a path with these rates.
+/// Returns the first error in the stalls of a path with these rates.
 pub(crate) fn check(stalls: &[StallConfig], rates: [&RateConfig; 2]) -> Result<(), ConfigError> {
     let refuse = |problem| ConfigError::Field { field: "stalls".into(), problem };
     if stalls.len() > MAX_STALLS {
@@ -130,7 +132,7 @@ pub(crate) fn check(stalls: &[StallConfig], rates: [&RateConfig; 2]) -> Result<(
     Ok(())
 }
 
-/// All stalls of a path over time, drawn as it passes.
+/// All stalls of a path over time, drawn on demand.
 #[derive(Debug, Clone)]
 pub(crate) struct Stalls(Vec<Kind>);
 
@@ -139,12 +141,12 @@ struct Kind {
     config: StallConfig,
     random: Pcg64Mcg,
     stalled: bool,
-    /// When that changes.
+    /// Time of the next change.
     until: Micros,
 }
 
 impl Stalls {
-    /// With the same seed, the same stalls.
+    /// Creates stalls; the same seed gives the same ones.
     pub(crate) fn new(configs: &[StallConfig], seed: u64) -> Self {
         let kind = |(index, config): (usize, &StallConfig)| {
             let seed = seed.wrapping_mul(MAX_STALLS as u64).wrapping_add(index as u64);
@@ -155,12 +157,13 @@ impl Stalls {
         Self(configs.iter().enumerate().map(kind).collect())
     }
 
-    /// When something changes.
+    /// Returns the time of the next change.
     pub(crate) fn next(&self) -> Nanos {
         self.0.iter().map(|kind| nanos(kind.until)).min().unwrap_or(NEVER)
     }
 
-    /// What is left of the rate from `at` on, which does not decrease: the least that any kind leaves.
+    /// Returns the share of the rate from `at` on, which must not decrease: the least that any kind
+    /// leaves.
     pub(crate) fn left(&mut self, at: Nanos) -> Ratio {
         let now = micros_before(at);
         self.0.iter_mut().map(|kind| kind.left(now)).min().unwrap_or(Ratio::ONE)
@@ -180,7 +183,7 @@ impl Kind {
     }
 }
 
-/// Exponentially distributed, by inversion.
+/// Draws an exponentially distributed duration, by inversion.
 fn gap(config: &StallConfig, random: &mut Pcg64Mcg) -> Micros {
     let drawn = -(1.0 - uniform(random)).ln() * config.every.micros() as f64;
     (drawn as Micros).max(SHORTEST)
@@ -192,7 +195,7 @@ fn length(config: &StallConfig, random: &mut Pcg64Mcg) -> Micros {
     (drawn as Micros).clamp(least, most)
 }
 
-/// From 0 to 1, without 1: the 53 bits that a double holds.
+/// Draws from 0 (inclusive) to 1 (exclusive): the 53 bits that a double holds.
 fn uniform(random: &mut Pcg64Mcg) -> f64 {
     (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
@@ -212,7 +215,7 @@ mod tests {
         }
     }
 
-    /// Begin and end of every stall up to a time.
+    /// Returns start and end of every stall up to a time.
     fn drawn(configs: &[StallConfig], seed: u64, end: Micros) -> Vec<(Micros, Micros)> {
         let mut stalls = Stalls::new(configs, seed);
         let (mut found, mut begin) = (Vec::new(), None);

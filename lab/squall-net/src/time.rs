@@ -12,12 +12,12 @@ pub(crate) fn nanos(micros: Micros) -> Nanos {
     micros.saturating_mul(NANOS_PER_MICRO)
 }
 
-/// The first whole microsecond that is not before `at`.
+/// Returns the first whole microsecond that is not before `at`.
 pub(crate) fn micros_after(at: Nanos) -> Micros {
     at.div_ceil(NANOS_PER_MICRO)
 }
 
-/// The last whole microsecond that is not after `at`.
+/// Returns the last whole microsecond that is not after `at`.
 pub(crate) fn micros_before(at: Nanos) -> Micros {
     at / NANOS_PER_MICRO
 }

@@ -1,4 +1,4 @@
-//! Paths as they are written in files and on command lines.
+//! Paths in files and on command lines.
 
 use squall_net::{
     CodelConfig, DelayConfig, Direction, DropEnd, EcnTreatment, GilbertElliott, JitterConfig, JitterShape,

@@ -1,4 +1,4 @@
-//! One link in virtual time: each part of the model against numbers worked out by hand.
+//! One link in virtual time: each part of the model against numbers calculated by hand.
 
 use std::collections::VecDeque;
 
@@ -23,7 +23,7 @@ fn at(millis: u64) -> LinkEvent {
     LinkEvent { at: Span::from_millis(millis), ..LinkEvent::default() }
 }
 
-/// Everything that ever comes out, by following `poll_timeout`.
+/// Returns all deliveries, by following `poll_timeout`.
 fn drain(link: &mut Link<u64>) -> Vec<Delivery<u64>> {
     let mut all = Vec::new();
     while let Some(at) = link.poll_timeout() {
@@ -36,7 +36,7 @@ fn arrivals(link: &mut Link<u64>) -> Vec<u64> {
     drain(link).iter().map(|delivery| delivery.arrived_at).collect()
 }
 
-/// Pushes 1,500 bytes every `gap` microseconds until `end` and takes what arrives meanwhile.
+/// Pushes 1,500 bytes every `gap` microseconds until `end` and returns the deliveries meanwhile.
 fn stream(link: &mut Link<u64>, gap: u64, end: u64) -> Vec<Delivery<u64>> {
     let mut all = Vec::new();
     for (number, now) in (0..end).step_by(usize::try_from(gap).unwrap()).enumerate() {
@@ -74,7 +74,7 @@ fn drop_tail_holds_exactly_its_bytes() {
     let outcomes: Vec<bool> = (0..6).map(|item| link.push(0, 1_500, item) == PushOutcome::Queued).collect();
     assert_eq!(outcomes, [true, true, true, true, false, false], "one being sent and three waiting");
     assert_eq!(link.push(0, 1, 6), PushOutcome::Dropped(DropReason::Queue));
-    // The second packet leaves the queue at 12 ms, before what is pushed then.
+    // The second packet leaves the queue at 12 ms, before the push at that time.
     assert_eq!(link.push(12_000, 1_500, 7), PushOutcome::Queued);
     assert_eq!(link.stats().queue_bytes_max, 4_500);
     assert_eq!(link.stats().dropped.queue.packets, 3);
@@ -97,8 +97,8 @@ fn drop_head_keeps_the_newest() {
     assert_eq!(link.stats().dropped.queue.packets, 3);
 }
 
-/// A sender at a fixed rate does not react to drops, so that CoDel must raise its rate of drops until the
-/// surplus is gone; then the delay stands near the target.
+/// A sender at a fixed rate does not react to drops, so that CoDel must raise its rate of drops
+/// until the surplus is gone; then the delay stays near the target.
 #[test]
 fn codel_keeps_the_standing_queue_near_its_target() {
     let median = |text: &str| {
@@ -385,8 +385,8 @@ fn the_log_is_that_of_mahimahi() {
     assert_eq!(log, expected);
 }
 
-/// Mahimahi's rules once more, as plainly as they can be said, to compare the link with: `rationalize` consumes
-/// all opportunities up to now before an arrival is queued.
+/// Mahimahi's rules in their simplest form, to compare the link with: `rationalize` consumes all
+/// opportunities up to now before an arrival is queued.
 struct Reference {
     trace: Vec<u64>,
     place: usize,
@@ -442,7 +442,7 @@ fn what_exceeds_the_policers_rate_is_dropped_and_nothing_waits_for_it() {
     assert_eq!(arrived.len(), 1_002, "8 Mbps are 1,000 of these a second, and the burst two more");
 }
 
-/// What a proptest does with a link: gaps and sizes of its pushes.
+/// Gaps and sizes of the pushes of a proptest.
 fn pushes() -> impl Strategy<Value = Vec<(u64, usize)>> {
     prop::collection::vec((0u64..3_000, 1usize..1_500), 1..200)
 }
@@ -500,7 +500,8 @@ proptest! {
             let (mut now, mut all) = (0, Vec::new());
             for (number, (gap, size)) in (0..).zip(&pushes) {
                 now += gap;
-                // A driver that wakes at each timeout sees what one sees that comes only to push.
+                // A driver that wakes at each timeout gets the same result as one that is called
+                // only to push.
                 while let Some(at) = link.poll_timeout().filter(|at| *at <= now && !patient) {
                     all.extend(link.poll(at));
                 }

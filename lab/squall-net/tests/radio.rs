@@ -1,4 +1,4 @@
-//! Radios: what links make of them, and what they report, in virtual time.
+//! Radios in virtual time: conditions of their links, and their reports.
 
 use proptest::prelude::*;
 use squall_net::{
@@ -20,7 +20,7 @@ fn network(toml: &str) -> Network<u64> {
     Network::new(&[path(toml)], 1).unwrap()
 }
 
-/// All reports until `end`, with the times of their arrival.
+/// Returns all reports until `end`, with their times of arrival.
 fn reports(network: &mut Network<u64>, end: Micros) -> Vec<(Micros, Reading)> {
     let mut all = Vec::new();
     while let Some(at) = network.next_report().filter(|at| *at <= end) {
@@ -35,7 +35,8 @@ fn levels(reports: &[(Micros, Reading)]) -> Vec<(Micros, Micros, Option<f64>)> {
     reports.iter().map(|(at, reading)| (*at, reading.at.micros(), reading.rssi)).collect()
 }
 
-/// Packets of 1,250 bytes (10,000 bits) on a link that is never idle: the times of arrival from `from` to `to`.
+/// Saturates a link with packets of 1,250 bytes (10,000 bits); returns the times of arrival from
+/// `from` to `to`.
 fn saturate(network: &mut Network<u64>, from: Micros, to: Micros) -> Vec<Micros> {
     let (mut arrivals, mut now) = (Vec::new(), 0);
     while now < to {
@@ -110,7 +111,7 @@ fn late_reports_arrive_later_and_a_slow_radio_repeats_itself() {
     );
 }
 
-/// When the conditions of the link change, to the millisecond.
+/// Returns the changes of the link's conditions, to the millisecond.
 fn changes(toml: &str) -> Vec<(Micros, Conditions)> {
     let mut network = network(toml);
     let mut all: Vec<(Micros, Conditions)> = Vec::new();
@@ -251,7 +252,7 @@ fn outages_of_the_radio_drop_or_hold_as_the_link_does() {
     assert_eq!(send(&format!("outage = 'hold'\n{text}")), (PushOutcome::Queued, Some(2_001_000)));
 }
 
-/// As Fig. 3 of STORM counts it: what is offered steadily and does not arrive.
+/// Returns the loss as in Fig. 3 of STORM: the share of a steady load that does not arrive.
 fn loss_at(rssi: f64, offered: u64, ceiling: &str) -> f64 {
     let text = format!(
         "rate = '{ceiling}'\nradio.series = {{ rssi = [['0s', {rssi}]] }}\nradio.wifi = {{ margin = 4 }}"
@@ -268,7 +269,7 @@ fn loss_at(rssi: f64, offered: u64, ceiling: &str) -> f64 {
 
 #[test]
 fn the_loss_of_storms_figure_comes_from_the_queue() {
-    // 30 Mbit/s offered to a link of 42 whose receiver is 4 dB better than the standard asks.
+    // 30 Mbit/s offered to a link of 42 whose receiver exceeds the standard's requirement by 4 dB.
     assert!(loss_at(-70.0, 30_000_000, "42mbps") < 0.1);
     let weak = loss_at(-80.0, 30_000_000, "42mbps");
     assert!((0.6..0.8).contains(&weak), "{weak}");
@@ -451,7 +452,7 @@ fn levels_and_rate_come_from_one_file() {
     assert_eq!(all.len(), 21);
     let reading = all[10].1;
     assert_eq!((reading.technology, reading.rsrp, reading.rssi), (Technology::Lte, Some(-104.0), None));
-    // Before its first value a level is the first that was measured.
+    // Before its first value a level has the first measured value.
     assert_eq!(all[3].1.sinr, Some(4.0));
     assert_eq!(network.state(1_500_000, 0, Direction::Down).rate, Some(4_000_000));
 
@@ -527,7 +528,7 @@ proptest! {
         for (index, (at, reading)) in all.iter().enumerate() {
             prop_assert_eq!(*at, index as u64 * capture * 1_000 + late * 1_000);
             prop_assert!(reading.at.micros() + late * 1_000 <= *at);
-            // Whatever is measured is the level of its time, moved by a trace's lead.
+            // Each measurement is the level of its time, moved by a trace's lead.
             let moved = if trace { lead * 1_000 } else { 0 };
             let air = reading.at.micros().saturating_add_signed(moved);
             let level = if air < 3_000_000 { -50.0 } else if air < 9_000_000 { -70.0 } else { -60.0 };

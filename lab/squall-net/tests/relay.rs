@@ -1,4 +1,4 @@
-//! Relays on real sockets, against the numbers they were given.
+//! Relays on real sockets, compared with their configuration.
 
 use std::{
     io::ErrorKind,
@@ -21,7 +21,8 @@ fn paths(texts: &[&str]) -> Vec<PathConfig> {
     texts.iter().map(|text| text.parse().unwrap()).collect()
 }
 
-/// Sends everything back until the other side falls silent; the addresses it came from.
+/// Returns all datagrams to their sender until the other side falls silent; yields the addresses of
+/// the senders.
 fn echo(socket: UdpSocket) -> thread::JoinHandle<Vec<SocketAddr>> {
     thread::spawn(move || {
         let (mut buffer, mut seen) = ([0; 2_000], Vec::new());
@@ -35,9 +36,9 @@ fn echo(socket: UdpSocket) -> thread::JoinHandle<Vec<SocketAddr>> {
     })
 }
 
-/// Takes datagrams until the other side falls silent: when each of them came.
+/// Receives datagrams until the other side falls silent; yields the times of arrival.
 fn sink(socket: UdpSocket) -> thread::JoinHandle<Vec<Instant>> {
-    // So large that the sink may be kept from running for a while.
+    // Large enough to bridge times in which the sink is not scheduled.
     socket2::SockRef::from(&socket).set_recv_buffer_size(4 << 20).unwrap();
     thread::spawn(move || {
         let (mut buffer, mut times) = ([0; 2_000], Vec::new());
@@ -48,10 +49,12 @@ fn sink(socket: UdpSocket) -> thread::JoinHandle<Vec<Instant>> {
     })
 }
 
-/// The rate in bits per second at which packets of `size` bytes arrived, which should be `expected`.
+/// Returns the rate in bits per second at which packets of `size` bytes arrived, which should be
+/// `expected`.
 ///
-/// A datagram can only be late: against a clock of the expected rate, the earliest of the first third and the
-/// earliest of the last third show the true rate, however long other programs kept this one from running.
+/// A datagram can only be late: against a clock of the expected rate, the earliest of the first
+/// third and the earliest of the last third show the true rate, even if other programs delayed this
+/// one.
 fn rate(times: &[Instant], size: usize, expected: f64) -> f64 {
     let gap = size as f64 * 8.0 / expected;
     let third = times.len() / 3;
@@ -66,7 +69,7 @@ fn rate(times: &[Instant], size: usize, expected: f64) -> f64 {
     size as f64 * 8.0 / (gap + lag)
 }
 
-/// Sends `payload` bytes every `gap` for `long`, catching up if the thread was late.
+/// Sends `payload` bytes every `gap` for `long`, and catches up if the thread was late.
 fn stream(to: SocketAddr, payload: usize, gap: Duration, long: Duration) -> u64 {
     let (socket, data, start) = (socket(), vec![7; payload], Instant::now());
     let mut sent = 0;
@@ -140,8 +143,8 @@ fn loss_is_within_its_confidence_interval() {
     assert!((lost - 0.1).abs() < bound, "{lost} of {sent}, bound {bound}");
 }
 
-/// The sender is a fifth faster than the links and their queues hold a quarter of a second, so that neither runs
-/// dry when another program takes the processor for a while.
+/// The sender is a fifth faster than the links and their queues hold a quarter of a second, so that
+/// neither runs dry if another program occupies the processor for a while.
 #[test]
 fn two_links_carry_fifty_megabits_each() {
     in_real_time(|| {

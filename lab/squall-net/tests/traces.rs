@@ -1,4 +1,5 @@
-//! Recorded links as people have them: `squall-lab trace` and a path of a scenario read a file alike, or refuse it in the same words.
+//! Recorded links in users' formats: `squall-lab trace` and a path of a scenario read a file alike,
+//! or reject it with the same message.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +7,7 @@ use squall_net::{LinkConfig, RateConfig};
 use squall_signal::{RecordedSource, Replay, ReplayError};
 use squall_trace::{Gaps, Quantity, Recording, Wishes, read_text};
 
-/// A folder that goes with it.
+/// A temporary folder, removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -29,8 +30,8 @@ impl Drop for Folder {
     }
 }
 
-/// The outcome of a file: the rates in bits per second by time in microseconds, or the milliseconds of a list, or what is wrong
-/// after the name of the file.
+/// The outcome of a file: the rates in bits per second by time in microseconds, the milliseconds of
+/// a list, or the error after the name of the file.
 #[derive(Clone, Debug, PartialEq)]
 enum Outcome {
     Rates(Vec<(u64, u64)>),
@@ -46,7 +47,7 @@ fn refused(file: &Path, error: &str) -> Outcome {
     Refused(words.to_owned())
 }
 
-/// As `squall-lab trace info`, `convert` and `plot` read it.
+/// Reads the file like `squall-lab trace info`, `convert` and `plot`.
 fn of_trace(file: &Path, wishes: &Wishes) -> Outcome {
     let recording = match Recording::load(file, wishes) {
         Ok(recording) => recording,
@@ -60,7 +61,7 @@ fn of_trace(file: &Path, wishes: &Wishes) -> Outcome {
     Rates(recording.numbers(Quantity::Down).map(|(at, mbps)| (at, bps(mbps))).collect())
 }
 
-/// As a path of a scenario reads it, with this rate.
+/// Reads the file like a path of a scenario with this rate.
 fn of_scenario(file: &Path, rate: &str) -> Outcome {
     let mut link: LinkConfig = toml::from_str(&format!("rate = {{ {rate} }}")).expect("is a link");
     if let Err(error) = link.load(Path::new("")) {
@@ -252,7 +253,8 @@ fn tables_are_read_alike_or_refused_alike() {
         let named = Wishes { column: Some("down_mbps".to_owned()), ..Wishes::default() };
         assert_eq!(of_trace(&file, &named), expected, "{name}: squall-lab trace --column down_mbps");
         assert_eq!(csv(&file), expected, "{name}: a scenario");
-        // Without levels there is nothing to replay, which is said only of a file that is read.
+        // Without levels there is nothing to replay; that error occurs only for a file that can be
+        // read.
         let replayed = read_text(&file).map(|text| RecordedSource::parse("x", &text, Replay::default()));
         let is_read = match replayed {
             Ok(Err(ReplayError::Silent(_))) => true,

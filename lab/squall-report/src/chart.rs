@@ -1,8 +1,8 @@
-//! Measures of schedulers at places along an axis: lines where the places are numbers, dots beside each other
-//! where they are not.
+//! Charts of schedulers' measures along an axis: lines if the places are numbers, else dots beside
+//! each other.
 //!
-//! A mean comes with its 95 % confidence interval, as a band or a whisker. Open markers are the numbers of
-//! others, ticks what a claim asks for, and a dotted line is the bound that no scheduler can exceed.
+//! A mean has its 95 % confidence interval, as a band or a whisker. Open markers are published
+//! numbers, ticks are claimed values, and a dotted line is the bound that no scheduler can exceed.
 
 use squall_lab::measure::Unit;
 use squall_lab::statistics::Estimate;
@@ -10,7 +10,7 @@ use squall_lab::statistics::Estimate;
 use crate::style::{Role, trim};
 use crate::surface::{Anchor, Figure, Frame, Point, Scale, Surface};
 
-/// Width of a chart: two stand beside each other.
+/// Width of a chart; two fit side by side.
 pub(crate) const WIDTH: f64 = 528.0;
 
 const TITLE: f64 = 30.0;
@@ -18,68 +18,68 @@ const PLOT: f64 = 232.0;
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 15.0;
 
-/// Ratio of the largest to the smallest number from which on an axis is logarithmic.
+/// Ratio of the largest to the smallest number from which an axis is logarithmic.
 const WIDE: f64 = 12.0;
 
-/// Ends of intervals beyond this multiple of the highest value are not shown: wide intervals must not make the
-/// values flat.
+/// Multiple of the highest value beyond which ends of intervals are not shown, so that wide
+/// intervals do not flatten the values.
 const BEYOND: f64 = 1.25;
 
-/// Values that are all within this share of the largest one are not drawn from zero on.
+/// Share of the largest value: if all values lie within it, the axis does not start at zero.
 const NARROW: f64 = 0.12;
 
-/// Free room at both ends of an axis of numbers, as a share of it.
+/// Free space at both ends of an axis of numbers, as a share of it.
 const MARGIN: f64 = 0.05;
 
 /// Width of a letter of a label.
 const LETTER: f64 = 6.0;
 
-/// Half of the width of a tick or a stem.
+/// Half the width of a tick or a stem.
 const HALF: f64 = 7.0;
 
-/// What a chart shows.
+/// Data and labels of a chart.
 #[derive(Debug, Clone)]
 pub(crate) struct Chart {
-    /// What it is about.
+    /// Title of the chart.
     pub(crate) title: String,
-    /// How to read what is not said in the drawing.
+    /// Explanation of parts that have no label in the drawing.
     pub(crate) caption: String,
-    /// What the vertical axis shows.
+    /// Quantity of the vertical axis.
     pub(crate) what: String,
-    /// Its unit.
+    /// Unit of the vertical axis.
     pub(crate) unit: Unit,
-    /// Whether it goes in even ratios; none: as it suits the values.
+    /// `true` for a logarithmic, `false` for a linear vertical axis; `None` chooses by the values.
     pub(crate) log: Option<bool>,
-    /// What the horizontal axis shows, with its unit; empty for nothing.
+    /// Quantity of the horizontal axis with its unit; empty for none.
     pub(crate) along: String,
-    /// The places, at least one: the name of each, and where it is if it is a number.
+    /// At least one place: its name, and its position if it is a number.
     pub(crate) places: Vec<(String, Option<f64>)>,
-    /// The schedulers.
+    /// Values of the schedulers.
     pub(crate) rows: Vec<Row>,
-    /// At each place the bound for every scheduler.
+    /// Bound for every scheduler, by place.
     pub(crate) bound: Vec<Option<f64>>,
 }
 
-/// What is known of one scheduler at each place.
+/// Values of one scheduler at each place.
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
     /// Number of its style.
     pub(crate) series: usize,
     pub(crate) name: String,
     pub(crate) values: Vec<Option<Estimate>>,
-    /// The numbers of the paper.
+    /// Numbers published in the paper.
     pub(crate) paper: Vec<Option<f64>>,
-    /// What claims ask for.
+    /// Values required by claims.
     pub(crate) claimed: Vec<Vec<f64>>,
 }
 
-/// The frame of a chart.
+/// Returns the frame of a chart.
 pub(crate) fn frame(x: Scale, y: Scale) -> Frame {
     Frame { left: LEFT, top: TITLE, right: WIDTH - RIGHT, bottom: TITLE + PLOT, x, y }
 }
 
 impl Chart {
-    /// The drawing; none if there is nothing to draw.
+    /// Returns the drawing; `None` if there is nothing to draw.
     pub(crate) fn figure(&self) -> Option<Figure> {
         self.rows.iter().flat_map(|row| &row.values).flatten().next()?;
         let key = Key::of(self.entries());
@@ -107,17 +107,17 @@ impl Chart {
         }))
     }
 
-    /// Whether it is drawn as lines.
+    /// `true` if the chart is drawn as lines.
     fn has_lines(&self) -> bool {
         self.places.len() > 1 && self.places.iter().all(|place| place.1.is_some())
     }
 
-    /// Whether schedulers are named under their marks.
+    /// `true` if the schedulers' names stand under their marks.
     fn names_below(&self) -> bool {
         self.places.len() == 1
     }
 
-    /// Every number that is drawn but the ends of intervals.
+    /// Returns all drawn numbers except the ends of intervals.
     fn values(&self) -> impl Iterator<Item = f64> {
         let means = self.rows.iter().flat_map(|row| &row.values).flatten().map(|all| all.mean);
         let claimed = self.rows.iter().flat_map(|row| row.claimed.iter().flatten());
@@ -125,13 +125,13 @@ impl Chart {
         means.chain(others.copied()).chain(self.bound.iter().flatten().copied())
     }
 
-    /// The ends of all intervals.
+    /// Returns the ends of all intervals.
     fn ends(&self) -> impl Iterator<Item = f64> {
         let all = self.rows.iter().flat_map(|row| &row.values).flatten();
         all.filter_map(interval).flatten()
     }
 
-    /// A vertical axis that suits the values.
+    /// Chooses a vertical axis for the values.
     fn scale(&self) -> Scale {
         let most = self.values().fold(0.0, f64::max);
         let least = self.values().filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
@@ -139,19 +139,19 @@ impl Chart {
         if !least.is_finite() {
             return Scale::Linear { from: 0.0, to: 1.0 };
         }
-        // Zero has no place on a logarithmic axis; zeros lie on its foot.
+        // A logarithmic axis has no zero; zeros are drawn at its foot.
         if self.log.unwrap_or(self.unit == Unit::Time && most > least * WIDE) {
             return Scale::Log { from: least / 1.6, to: highest * 1.3 };
         }
         let lowest = self.values().chain(self.ends()).fold(f64::INFINITY, f64::min);
-        // Decibels have no zero, and no picture is without any likeness.
+        // Decibels have no zero, and SSIM never approaches it.
         let zeroless = matches!(self.unit, Unit::Level | Unit::Likeness) && lowest > most * 0.4;
         if self.log.is_none() && (zeroless || lowest > most * (1.0 - NARROW)) {
             let margin = ((highest - lowest) * 0.25).max(most * 1e-3);
             return Scale::Linear { from: (lowest - margin).max(0.0), to: highest + margin };
         }
         let to = match self.unit {
-            // A whole is a natural end.
+            // 100 % is a natural end.
             Unit::Ratio if (0.6..=1.0).contains(&most) => 1.03,
             Unit::Ratio if most <= 1.0 => (highest * 1.08).min(1.03),
             _ => highest * 1.08,
@@ -159,7 +159,7 @@ impl Chart {
         Scale::Linear { from: 0.0, to }
     }
 
-    /// The entries of the key: what is drawn how.
+    /// Returns the entries of the key: symbols with their words.
     fn entries(&self) -> Vec<(Symbol, String)> {
         let mut entries: Vec<(Symbol, String)> = Vec::new();
         if !self.names_below() {
@@ -219,12 +219,12 @@ impl Chart {
     }
 }
 
-/// Both ends of a confidence interval; values are not below 0.
+/// Returns both ends of a confidence interval; values are not negative.
 fn interval(all: &Estimate) -> Option<[f64; 2]> {
     all.half.map(|half| [(all.mean - half).max(0.0), all.mean + half])
 }
 
-/// The confidence interval of a line.
+/// Draws the confidence interval of a line.
 fn draw_band(surface: &mut Surface, frame: &Frame, places: &Places, row: &Row) {
     let known = places.in_order().into_iter().filter_map(|place| {
         let ends = interval(row.values[place].as_ref()?)?;
@@ -238,7 +238,7 @@ fn draw_band(surface: &mut Surface, frame: &Frame, places: &Places, row: &Row) {
     }
 }
 
-/// What claims ask for, the numbers of the paper, then line, whiskers and markers.
+/// Draws claimed values, numbers of the paper, then line, whiskers and markers.
 fn draw_row(
     surface: &mut Surface,
     frame: &Frame,
@@ -279,12 +279,12 @@ fn draw_row(
     }
 }
 
-/// Where the places of a chart lie on its horizontal axis.
+/// Positions of a chart's places on its horizontal axis.
 struct Places {
     centers: Vec<f64>,
-    /// Width that a place has for itself.
+    /// Width available to a place.
     room: f64,
-    /// From one scheduler to the next at the same place.
+    /// Distance between schedulers at the same place.
     step: f64,
     rows: usize,
 }
@@ -303,19 +303,20 @@ impl Places {
         Self { centers: shares.iter().map(|share| frame.left + share * width).collect(), room, step, rows }
     }
 
-    /// Where the mark of a scheduler at a place is: on the place in a chart with lines, else beside the others.
+    /// Position of a scheduler's mark: at the place itself in a chart with lines, else beside the
+    /// others.
     fn x(&self, place: usize, row: usize) -> f64 {
         self.centers[place] + self.step * (2.0 * row as f64 - self.rows as f64 + 1.0) / 2.0
     }
 
-    /// Places from left to right.
+    /// Returns the places from left to right.
     fn in_order(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.centers.len()).collect();
         order.sort_by(|a, b| self.centers[*a].total_cmp(&self.centers[*b]));
         order
     }
 
-    /// The names of the places, or of the schedulers if there is only one.
+    /// Draws the names of the places, or of the schedulers if there is only one place.
     fn draw_labels(&self, surface: &mut Surface, chart: &Chart, y: f64) {
         if chart.names_below() {
             for (row, one) in chart.rows.iter().enumerate() {
@@ -339,7 +340,7 @@ impl Places {
     }
 }
 
-/// A name in lines, as those of schedulers with options are long.
+/// Breaks a name into lines: schedulers with options have long names.
 fn broken(name: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut rest = name;
@@ -351,7 +352,8 @@ fn broken(name: &str) -> Vec<&str> {
     parts
 }
 
-/// Numbers on the axis as shares of it, from left to right in the order in which the file has most of them.
+/// Returns the positions of numbers as shares of the axis; the axis runs from right to left if the
+/// last number is smaller than the first.
 fn shares(at: &[f64]) -> Vec<f64> {
     let (low, high) =
         at.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), at| (low.min(*at), high.max(*at)));
@@ -367,9 +369,9 @@ fn shares(at: &[f64]) -> Vec<f64> {
     at.iter().map(|at| MARGIN + (1.0 - 2.0 * MARGIN) * turned(share(*at))).collect()
 }
 
-/// A value on the axis.
+/// Formats a value of the axis.
 fn label(unit: Unit, value: f64) -> String {
-    // Takes away what steps of a tenth leave behind.
+    // Removes the rounding errors of steps of a tenth.
     let show = |value: f64| trim((value * 1e6).round() / 1e6);
     match unit {
         Unit::Ratio => format!("{} %", show(value * 100.0)),
@@ -384,7 +386,7 @@ fn label(unit: Unit, value: f64) -> String {
     }
 }
 
-/// How something is drawn.
+/// Symbol of an entry in the key.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Symbol {
     Line(usize),
@@ -395,7 +397,7 @@ pub(crate) enum Symbol {
     Bound,
 }
 
-/// The key under a chart: its entries with their places.
+/// Key under a chart: its entries with their positions.
 pub(crate) struct Key {
     entries: Vec<(Symbol, String, Point)>,
     pub(crate) height: f64,
@@ -406,7 +408,7 @@ impl Key {
     const LEFT: f64 = 8.0;
     const SYMBOL: f64 = 34.0;
 
-    /// Entries in lines that are full from left to right.
+    /// Arranges the entries in lines, each filled from left to right.
     pub(crate) fn of(entries: Vec<(Symbol, String)>) -> Self {
         let (mut x, mut y) = (Self::LEFT, 0.0);
         let mut placed = Vec::new();
@@ -422,7 +424,7 @@ impl Key {
         Self { entries: placed, height }
     }
 
-    /// Draws it from this height on.
+    /// Draws the key from this height on.
     pub(crate) fn draw(&self, surface: &mut Surface, top: f64) {
         for (symbol, words, at) in &self.entries {
             let (x, y) = (at.0, top + at.1 + Self::LINE / 2.0);

@@ -1,14 +1,14 @@
-//! Figures over time, one below the other on one axis.
+//! Panels of figures over time, one below the other on a common time axis.
 
 use crate::style::Role;
 use crate::surface::{Anchor, Figure, Frame, Point, Scale, WIDTH};
 
-/// A panel.
+/// A panel with its lines.
 #[derive(Debug, Clone)]
 pub struct Curve {
-    /// What it shows, with its unit.
+    /// Quantity of the vertical axis, with its unit.
     pub what: String,
-    /// A line for each name, of times and values.
+    /// Times and values of each name's line.
     pub lines: Vec<Vec<(f64, f64)>>,
 }
 
@@ -18,11 +18,11 @@ const TITLE: f64 = 34.0;
 const PANEL: f64 = 130.0;
 const FOOT: f64 = 60.0;
 
-/// About how many points of a line are drawn: the means of values that follow each other.
+/// Approximate number of points drawn per line: means of consecutive values.
 const POINTS: usize = 480;
 
-/// The drawing as an SVG file, which follows the reader's light or dark setting. Each of the `names` has a line in every
-/// panel; `along` is the unit of the times.
+/// Returns the drawing as an SVG file, which follows the reader's light or dark setting. Each of
+/// the `names` has a line in every panel; `along` is the unit of the times.
 pub fn curves(title: &str, names: &[String], along: &str, panels: &[Curve]) -> String {
     let height = HEAD + panels.len() as f64 * (TITLE + PANEL) + FOOT;
     let points = || panels.iter().flat_map(|panel| &panel.lines).flatten();

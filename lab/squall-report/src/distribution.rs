@@ -1,4 +1,4 @@
-//! How the latencies of blocks are distributed: the share that took longer than a time, or at most that time.
+//! Distributions of block latencies: the share that took longer than a time, or at most that time.
 
 use squall_lab::result::{DistributionPoint, FlowResult, RunResult};
 use squall_lab::statistics::Estimate;
@@ -9,18 +9,19 @@ use crate::panels::{ms, show_ms};
 use crate::style::{Role, trim};
 use crate::surface::{Anchor, Figure, Frame, LEFT, Point, Scale, Surface, WIDTH};
 
-/// Heights of the drawing of runs, and the width of its key.
+/// Height of the drawing of runs.
 const HEIGHT: f64 = 400.0;
+/// Width of its key.
 const KEY: f64 = 300.0;
 const MARKERS: usize = 5;
 
 /// Height below the frame of a distribution over several runs.
 const FOOT: f64 = 44.0;
 
-/// Places at which distributions are read, evenly along the axis.
+/// Number of points at which distributions are sampled, evenly along the axis.
 const STEPS: usize = 160;
 
-/// Which way shares are counted.
+/// Direction in which shares are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     /// Blocks that took longer; both axes logarithmic.
@@ -29,12 +30,12 @@ pub(crate) enum Side {
     Within,
 }
 
-/// The runs of one scheduler.
+/// Runs of one scheduler.
 #[derive(Debug, Clone)]
 pub(crate) struct Curve<'a> {
     pub(crate) series: usize,
     pub(crate) name: String,
-    /// The flow in each run.
+    /// The flow's result in each run.
     pub(crate) flows: Vec<&'a FlowResult>,
 }
 
@@ -43,14 +44,16 @@ impl<'a> Curve<'a> {
         self.flows.iter().flat_map(|flow| &flow.distribution)
     }
 
-    /// The latency that this share of the first run exceeds, in microseconds; none if more never arrived.
+    /// Returns the latency in microseconds that at most this share of the first run's blocks exceeds;
+    /// `None` if a larger share never arrived.
     fn latency_at(&self, share: f64) -> Option<u64> {
         let points = self.flows.first().map_or(&[][..], |flow| &flow.distribution);
         points.iter().find(|point| point.later <= share).map(|point| point.latency_us)
     }
 }
 
-/// The shortest latency above nothing and the longest, in milliseconds; none if nothing was delivered.
+/// Returns the shortest latency above zero and the longest, in milliseconds; `None` if no block was
+/// delivered.
 fn range(curves: &[Curve<'_>]) -> Option<(f64, f64)> {
     let times = || curves.iter().flat_map(Curve::points).map(|point| ms(point.latency_us));
     let lowest = times().filter(|time| *time > 0.0).fold(f64::INFINITY, f64::min).max(0.1);
@@ -62,8 +65,8 @@ fn deadline(curves: &[Curve<'_>]) -> Option<u64> {
     curves.iter().flat_map(|curve| &curve.flows).find_map(|flow| flow.deadline_us)
 }
 
-/// Share of the blocks of one flow that took longer than each latency, on logarithmic axes: one line per
-/// scheduler and seed. The numbers of `runs` name the scheduler.
+/// Draws the share of a flow's blocks that took longer than each latency, on logarithmic axes: one
+/// line per scheduler and seed. The numbers in `runs` select the scheduler's style.
 pub(crate) fn of_runs(runs: &[(usize, &RunResult)], flow_name: &str) -> Option<Figure> {
     let mut curves: Vec<Curve<'_>> = Vec::new();
     for (series, run) in runs {
@@ -76,7 +79,7 @@ pub(crate) fn of_runs(runs: &[(usize, &RunResult)], flow_name: &str) -> Option<F
         }
     }
     curves.retain(|curve| curve.points().next().is_some());
-    // Worst first, as they are stacked in the plot.
+    // Worst first, in the order of the lines in the plot.
     let at = |curve: &Curve<'_>, share| curve.latency_at(share).unwrap_or(u64::MAX);
     curves.sort_by_key(|curve| std::cmp::Reverse((at(curve, 0.01), at(curve, 0.1))));
     let (lowest, highest) = range(&curves)?;
@@ -129,7 +132,7 @@ fn draw_run(surface: &mut Surface, frame: &Frame, series: usize, flow: &FlowResu
         let offset = (step * 5 + series) % (MARKERS * 5);
         let share = (offset + 2) as f64 / (MARKERS * 5 + 4) as f64;
         let y = frame.top + (frame.bottom - frame.top) * share;
-        // Where the falling line passes this height.
+        // The segment in which the falling line crosses this height.
         if let Some(pair) = line.windows(2).find(|pair| (pair[0].1..pair[1].1).contains(&y)) {
             let [(x0, y0), (x1, y1)] = [pair[0], pair[1]];
             surface.marker(series, (x0 + (x1 - x0) * (y - y0) / (y1 - y0), y));
@@ -149,8 +152,8 @@ fn draw_entry(surface: &mut Surface, (x, y): Point, curve: &Curve<'_>) {
     surface.text((x + 42.0, y + 17.0), &words, Role::Muted, 11, Anchor::Start);
 }
 
-/// The mean distribution of each scheduler over its runs, with a band from the lowest to the highest run; none if
-/// nothing was delivered.
+/// Draws the mean distribution of each scheduler over its runs, with a band from the lowest to the
+/// highest run; `None` if no block was delivered.
 pub(crate) fn of_schedulers(title: &str, side: Side, curves: &[Curve<'_>]) -> Option<Figure> {
     let (lowest, highest) = range(curves)?;
     let shares = curves.iter().flat_map(Curve::points).map(|point| point.later);
@@ -188,7 +191,7 @@ pub(crate) fn of_schedulers(title: &str, side: Side, curves: &[Curve<'_>]) -> Op
         }
         curves.iter().for_each(|curve| draw_mean(surface, &frame, side, curve));
         if let Some(us) = deadline {
-            // Over the curves, at the end of the frame where none is.
+            // Above the curves, at the end of the frame that has none.
             let x = frame.x_at(ms(us));
             let (anchor, aside) =
                 if x + 110.0 > frame.right { (Anchor::End, -5.0) } else { (Anchor::Start, 5.0) };
@@ -208,11 +211,12 @@ fn draw_mean(surface: &mut Surface, frame: &Frame, side: Side, curve: &Curve<'_>
     }
     let mut points: Vec<Point> = steps.iter().map(|(time, share, _)| frame.at((*time, *share))).collect();
     points.dedup();
-    // Where nothing is left, or nothing is missing, there is nothing more to see.
+    // Cut the line where it reaches the foot or the top: the rest adds nothing.
     let end_y = if side == Side::Longer { frame.bottom } else { frame.y_at(1.0) };
     let end = points.iter().position(|(_, y)| *y == end_y);
     points.truncate(end.map_or(points.len(), |end| end + 1));
-    // Markers where the line is neither at its top nor at its foot, each scheduler's at places of its own.
+    // Markers where the line is neither at its top nor at its foot, at different places for each
+    // scheduler.
     let inside: Vec<&Point> = points.iter().filter(|(_, y)| frame.top < *y && *y < frame.bottom).collect();
     for nth in 0..4 {
         let place = (inside.len() * (2 * nth + 1) / 8 + 3 * curve.series) % inside.len().max(1);
@@ -223,10 +227,10 @@ fn draw_mean(surface: &mut Surface, frame: &Frame, side: Side, curve: &Curve<'_>
     surface.line(points, Role::Series(curve.series), 2.0);
 }
 
-/// Time in milliseconds, the mean of the shares, and the lowest and highest of a run.
+/// Time in milliseconds, mean of the shares, and the lowest and highest share of a run.
 type Step = (f64, f64, (f64, f64));
 
-/// The mean over the runs, and the lowest and the highest of them, from left to right.
+/// Returns the mean, lowest and highest share over the runs, from left to right.
 fn steps(frame: &Frame, side: Side, curve: &Curve<'_>) -> Vec<Step> {
     let Scale::Log { from, to } = frame.x else { return Vec::new() };
     let times = (0..=STEPS).map(|step| from * (to / from).powf(step as f64 / STEPS as f64));
@@ -244,7 +248,7 @@ fn steps(frame: &Frame, side: Side, curve: &Curve<'_>) -> Vec<Step> {
         .collect()
 }
 
-/// The share of a flow's blocks that took longer than a time in microseconds.
+/// Returns the share of a flow's blocks that took longer than a time in microseconds.
 fn longer(flow: &FlowResult, us: f64) -> f64 {
     let past = flow.distribution.partition_point(|point| point.latency_us as f64 <= us);
     if past == 0 { 1.0 } else { flow.distribution[past - 1].later }

@@ -1,4 +1,4 @@
-//! The report about experiments: what is claimed and what was found, the figures, and single runs over time.
+//! Report about experiments: claims with their findings, figures, and single runs over time.
 
 use std::collections::BTreeSet;
 
@@ -22,51 +22,51 @@ use crate::{runs, timeline};
 /// Experiments with their results, and other runs.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// Its title.
+    /// Title of the report.
     pub title: String,
-    /// The experiments.
+    /// Experiments with their results.
     pub chapters: Vec<Chapter>,
-    /// Runs that belong to no experiment, as of `squall-lab run --json`.
+    /// Runs of no experiment, for example of `squall-lab run --json`.
     pub runs: Vec<RunResult>,
 }
 
 /// An experiment with its results.
 #[derive(Debug, Clone)]
 pub struct Chapter {
-    /// Its name.
+    /// Name of the experiment.
     pub name: String,
-    /// What its file says, if that is at hand: axes, claims and figures.
+    /// The experiment's file, if available: axes, claims and figures.
     pub experiment: Option<Experiment>,
-    /// Its runs.
+    /// Runs of the experiment.
     pub records: Vec<Record>,
-    /// Those under other assumptions, which only claims need.
+    /// Runs under other assumptions, used by claims only.
     pub others: Vec<Record>,
-    /// Some of them in full, over time.
+    /// Single runs over time.
     pub timelines: Vec<Timeline>,
 }
 
-/// Runs with everything over time, at one cell.
+/// Runs of one cell with their series over time.
 #[derive(Debug, Clone)]
 pub struct Timeline {
     /// The cell.
     pub point: Point,
-    /// One run of each scheduler that is to be shown.
+    /// One run of each scheduler to show.
     pub runs: Vec<RunResult>,
-    /// Whether they are, to the byte, the recorded ones.
+    /// The runs are byte for byte the recorded ones.
     pub as_recorded: bool,
 }
 
-/// A figure as a file of its own.
+/// A figure as a separate file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drawing {
-    /// Name of the file, without a folder.
+    /// File name without a folder.
     pub file: String,
-    /// The file.
+    /// Content of the file.
     pub svg: String,
 }
 
 impl Chapter {
-    /// The chapters of these runs, in order of the experiments' names; each experiment goes to its runs.
+    /// Groups runs into chapters, in order of the experiments' names, each with its experiment.
     pub fn of(records: Vec<Record>, mut experiments: Vec<Experiment>) -> Vec<Self> {
         let names: BTreeSet<String> = records.iter().map(|record| record.experiment.clone()).collect();
         let chapter = |name: String| {
@@ -85,25 +85,27 @@ impl Chapter {
         chapters
     }
 
-    /// The cell that most claims are about, and its first seed: the run to show over time by default.
+    /// Returns the cell that most claims cover, and its first seed: by default the run to show over
+    /// time.
     pub fn representative(&self) -> Option<(Point, u64)> {
         let claims = self.experiment.iter().flat_map(|experiment| &experiment.claims);
         let claimed: Vec<&Point> = claims.map(|claim| &claim.at).filter(|at| !at.is_empty()).collect();
         let count = |point: &Point| claimed.iter().filter(|at| fits(point, at)).count();
-        // Of several the first.
+        // The first one if several cells tie.
         let first = self.records.iter().rev().max_by_key(|record| count(&record.point))?;
         let there = self.records.iter().filter(|record| record.point == first.point);
         Some((first.point.clone(), there.map(|record| record.run.seed).min()?))
     }
 
-    /// What was found of its claims.
+    /// Returns the findings about its claims.
     pub fn findings(&self) -> Vec<Finding> {
         self.experiment
             .as_ref()
             .map_or_else(Vec::new, |experiment| judge(experiment, self.records.iter().chain(&self.others)))
     }
 
-    /// Its ladders as tables: a row for each measure, a column for each step, with the change that the step makes.
+    /// Returns its ladders as tables: a row for each measure, a column for each step, with the
+    /// change relative to the step before.
     pub fn ladders(&self) -> Vec<Table> {
         let plots = self.experiment.iter().flat_map(|experiment| &experiment.plots);
         plots.filter_map(|plot| self.ladder(plot)).collect()
@@ -134,7 +136,7 @@ impl Chapter {
         Results(&self.records)
     }
 
-    /// Its axes; without the file, those that its runs are on.
+    /// Returns its axes; without the file, those on which its runs lie.
     pub(crate) fn axes(&self) -> Vec<Axis> {
         if let Some(experiment) = &self.experiment {
             return experiment.axes.clone();
@@ -153,7 +155,7 @@ impl Chapter {
         distinct(points().map(|(name, _)| name)).into_iter().map(axis).collect()
     }
 
-    /// The drawings of its single runs.
+    /// Draws its single runs.
     fn timelines(&self, styles: &Styles, shown: &Timeline) -> Vec<Figure> {
         let figure = |run: &RunResult| timeline::figure(styles.number(self, &run.scheduler), run);
         shown.runs.iter().filter_map(figure).collect()
@@ -161,7 +163,7 @@ impl Chapter {
 }
 
 impl Report {
-    /// The page.
+    /// Returns the report as an HTML page.
     pub fn html(&self) -> String {
         let styles = Styles::of(&self.chapters);
         let body = html! {
@@ -188,7 +190,7 @@ impl Report {
         page::page(&self.title, &body)
     }
 
-    /// Each figure as a file of its own.
+    /// Returns each figure as a separate file.
     pub fn drawings(&self) -> Vec<Drawing> {
         let styles = Styles::of(&self.chapters);
         let mut named: Vec<(String, Figure)> = Vec::new();
@@ -205,7 +207,7 @@ impl Report {
         named.into_iter().map(|(file, figure)| Drawing { file, svg: figure.standalone() }).collect()
     }
 
-    /// All findings, and how many there are of each verdict.
+    /// Lists all findings, with their number for each verdict.
     fn findings(&self) -> Markup {
         let all: Vec<Finding> = self.chapters.iter().flat_map(Chapter::findings).collect();
         let count = |verdict| all.iter().filter(|finding| finding.verdict == verdict).count();
@@ -240,7 +242,7 @@ const HOW: &str = "Each value is the mean over the seeds, with its 95 % confiden
 const DIFFERS: &str = "Run again for this page; the numbers are not those of the results above, which are of another \
     program or another state of the file.";
 
-/// The line of a chapter in the contents.
+/// Line of a chapter in the contents.
 fn entry(chapter: &Chapter) -> Markup {
     let (from, what) = chapter.experiment.as_ref().map_or_else(Default::default, |experiment| {
         (source(experiment), experiment.scenario.description.clone())
@@ -258,7 +260,7 @@ fn source(experiment: &Experiment) -> String {
     format!("{} {}", experiment.source.paper, experiment.source.place).trim().to_owned()
 }
 
-/// Heading, source and set-up of an experiment.
+/// Heading, source and setup of an experiment.
 fn head(chapter: &Chapter) -> Markup {
     html! {
         h2 id=(file_name(&chapter.name)) { (chapter.name) }
@@ -273,7 +275,7 @@ fn head(chapter: &Chapter) -> Markup {
     }
 }
 
-/// How much was run.
+/// Describes the extent of the runs: seeds and cells.
 fn extent(chapter: &Chapter) -> String {
     let Some(first) = chapter.records.first().map(|record| &record.run) else { return String::new() };
     let seeds: BTreeSet<u64> = chapter.records.iter().map(|record| record.run.seed).collect();
@@ -293,7 +295,7 @@ fn extent(chapter: &Chapter) -> String {
     )
 }
 
-/// A table of claims: what was expected, what was found, and whether the claim holds.
+/// Table of claims: expected value, finding and verdict.
 fn claims(findings: &[Finding], named: bool) -> Markup {
     let with_stock = findings.iter().any(|finding| finding.stock.is_some());
     let row = |finding: &Finding| {
@@ -336,7 +338,8 @@ fn claims(findings: &[Finding], named: bool) -> Markup {
     }
 }
 
-/// What the paper leaves open: the value taken, the others, and the claims whose verdict changes with each.
+/// Lists the assumptions where the paper is silent: the value used, the alternatives, and the
+/// claims whose verdict changes with each.
 fn assumptions(chapter: &Chapter) -> Markup {
     let assumptions = chapter.experiment.as_ref().map_or(&[][..], |experiment| &experiment.assumptions);
     let findings = chapter.findings();
@@ -372,7 +375,7 @@ fn assumptions(chapter: &Chapter) -> Markup {
     }
 }
 
-/// A verdict in these words, with a sign that differs in shape.
+/// Renders a verdict in these words, with a sign whose shape differs per verdict.
 fn badge(verdict: Verdict, words: &str) -> Markup {
     let (class, sign) = match verdict {
         Verdict::Holds => ("holds", '●'),
@@ -387,10 +390,11 @@ fn badge(verdict: Verdict, words: &str) -> Markup {
     html! { span class=(format!("verdict {class}")) { (sign) "\u{a0}" (words.replace(' ', "\u{a0}")) } }
 }
 
-/// More rows than these are folded.
+/// Number of rows above which a table is folded.
 const MANY: usize = 12;
 
-/// What is shown of each flow: heading, unit, measure, factor, decimals, and whether with its interval.
+/// Columns for each flow: heading, unit, measure, factor, decimals, and `true` to show the
+/// interval.
 const SHOWN: [(&str, &str, &str, f64, usize, bool); 8] = [
     ("in time", "%", "in_time_ratio", 100.0, 1, true),
     ("bytes in time", "%", "in_time_bytes_ratio", 100.0, 1, true),
@@ -402,7 +406,7 @@ const SHOWN: [(&str, &str, &str, f64, usize, bool); 8] = [
     ("longest", "ms", "max_waiting", 1e-3, 0, false),
 ];
 
-/// The numbers behind the figures: a row for each cell, flow and scheduler.
+/// Numbers behind the figures: a row for each cell, flow and scheduler.
 fn numbers(chapter: &Chapter) -> Markup {
     let table = table(chapter);
     html! {
@@ -472,7 +476,7 @@ fn show(all: Option<Estimate>, factor: f64, decimals: usize, interval: bool) -> 
     format!("{:.decimals$}{half}", all.mean * factor)
 }
 
-/// Single runs over time, folded.
+/// Renders single runs over time, folded.
 fn single_runs(chapter: &Chapter, styles: &Styles) -> Markup {
     let mut number = 0;
     let mut id = || {

@@ -1,4 +1,4 @@
-//! The figures of an experiment, drawn from its runs, and who is drawn in which style.
+//! Figures of an experiment, drawn from its runs, and the styles of the schedulers in them.
 
 use std::collections::BTreeMap;
 
@@ -14,15 +14,15 @@ use crate::results::{
 use crate::style::SERIES;
 use crate::surface::Figure;
 
-/// Most figures of an experiment that asks for none.
+/// Maximum number of figures of an experiment that specifies none.
 const MOST: usize = 6;
 
-/// The style of each scheduler in each chapter.
+/// Style of each scheduler in each chapter, by chapter and scheduler.
 pub(crate) struct Styles(BTreeMap<(String, String), usize>);
 
 impl Styles {
-    /// In one chapter no two look alike as long as there are styles; each keeps that of the chapter where it was
-    /// first, unless another one has it.
+    /// Assigns styles. Within a chapter no two schedulers look alike while styles last; each keeps
+    /// the style of the chapter in which it appeared first, unless another one has it.
     pub(crate) fn of(chapters: &[Chapter]) -> Self {
         let mut first: BTreeMap<&str, usize> = BTreeMap::new();
         let mut all = BTreeMap::new();
@@ -48,7 +48,7 @@ impl Styles {
     }
 }
 
-/// The figures of a chapter's file, or some that suit its claims.
+/// Returns the figures that a chapter's file specifies, or else some derived from its claims.
 pub(crate) fn plots(chapter: &Chapter) -> Vec<Plot> {
     match &chapter.experiment {
         Some(experiment) if !experiment.plots.is_empty() => experiment.plots.clone(),
@@ -56,7 +56,8 @@ pub(crate) fn plots(chapter: &Chapter) -> Vec<Plot> {
     }
 }
 
-/// What the claims are about; without claims, completion and latency of each flow.
+/// Derives figures for the subjects of the claims; without claims, for completion and latency of
+/// each flow.
 fn derived(chapter: &Chapter) -> Vec<Plot> {
     let claims = chapter.experiment.iter().flat_map(|experiment| &experiment.claims);
     let mut about = distinct(claims.map(|claim| (claim.subject.clone(), claim.measure)));
@@ -80,7 +81,7 @@ fn derived(chapter: &Chapter) -> Vec<Plot> {
     about.into_iter().take(MOST).map(plot).collect()
 }
 
-/// All figures that there are runs for.
+/// Draws all figures for which there are runs.
 pub(crate) fn drawn(chapter: &Chapter, styles: &Styles) -> Vec<Figure> {
     let figure = |plot: &Plot| match &plot.kind {
         PlotKind::Values { .. } => chart(chapter, styles, plot)?.figure(),
@@ -93,15 +94,15 @@ pub(crate) fn drawn(chapter: &Chapter, styles: &Styles) -> Vec<Figure> {
     plots(chapter).iter().filter_map(figure).collect()
 }
 
-/// A place of a figure: what is measured there, and of what.
+/// A place of a figure: a measure of a subject at a point.
 struct Site {
     name: String,
-    /// Where it is drawn, if it is a number.
+    /// Position on the axis, if it is a number.
     place: Option<f64>,
     at: Point,
     subject: Subject,
     measure: Measure,
-    /// Which of the numbers of the paper is its own.
+    /// Index of its number among those of the paper.
     index: usize,
 }
 
@@ -113,7 +114,7 @@ fn chart(chapter: &Chapter, styles: &Styles, plot: &Plot) -> Option<Chart> {
     let row = |name: &String| {
         let number = |site: &Site| paper.get(name).and_then(|all| all.get(site.index).copied().flatten());
         let value = |site: &Site| results.estimate(name, &site.at, &site.subject, site.measure);
-        // A number of the paper says it already.
+        // A number of the paper shows it already.
         let claimed = |site: &Site| match number(site) {
             Some(_) => Vec::new(),
             None => {
@@ -129,7 +130,7 @@ fn chart(chapter: &Chapter, styles: &Styles, plot: &Plot) -> Option<Chart> {
             claimed: sites.iter().map(claimed).collect(),
         }
     };
-    // As blocks may depend on what was delivered, the bound is the best of all that was found for one of them.
+    // Blocks may depend on deliveries, so the bound is the best of those found for any scheduler.
     let bound = |site: &Site| {
         let limit = site.measure.bound()?;
         let all = schedulers.iter().filter_map(|name| results.estimate(name, &site.at, &site.subject, limit));
@@ -153,7 +154,7 @@ fn chart(chapter: &Chapter, styles: &Styles, plot: &Plot) -> Option<Chart> {
     })
 }
 
-/// A line for each measure, from step to step.
+/// Chart with a line for each measure, from step to step.
 fn ladder(
     chapter: &Chapter,
     plot: &Plot,
@@ -185,7 +186,7 @@ fn ladder(
     }
 }
 
-/// At which points a figure is, and of how many cells it shows the mean.
+/// Returns the points that a figure is restricted to, and the number of cells that it averages.
 fn caption(chapter: &Chapter, plot: &Plot, first: &Point) -> String {
     let cells = chapter.results().cells(first).len();
     let at = (!plot.at.is_empty()).then(|| format!("At {}.", cell_words(&plot.at, &chapter.axes())));
@@ -236,7 +237,7 @@ fn sites(chapter: &Chapter, plot: &Plot, along: &Along, measure: Measure) -> Vec
     sites.into_iter().filter(|site| !chapter.results().cells(&site.at).is_empty()).collect()
 }
 
-/// The schedulers that the figure names, or all.
+/// Returns the schedulers that the figure names, or all.
 fn schedulers(chapter: &Chapter, plot: &Plot) -> Vec<String> {
     let all = chapter.results().schedulers();
     if plot.schedulers.is_empty() {

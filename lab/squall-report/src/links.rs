@@ -1,4 +1,4 @@
-//! Recorded links over time: the rates of all on the same axes, and the round trips below.
+//! Recorded links over time: the rates of all links on the same axes, and the round trips below.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use squall_trace::{Gaps, Micros, Quantity, Recording};
 use crate::style::Role;
 use crate::surface::{Anchor, Figure, Frame, Point, Scale, Surface, WIDTH};
 
-/// Most links of a drawing: as many as there are dashes.
+/// Maximum number of links in a drawing: the number of dash patterns.
 pub const MAX_LINKS: usize = crate::style::SERIES;
 
 /// Heights.
@@ -18,29 +18,29 @@ const RATE: f64 = 265.0;
 const RTT: f64 = 155.0;
 const FOOT: f64 = 67.0;
 
-/// Keys in a row.
+/// Keys per row.
 const KEYS: usize = 2;
 
-/// Most letters of a name in the key.
+/// Maximum number of letters of a name in the key.
 const LETTERS: usize = 64;
 
-/// Steps of time over which values are combined, in seconds.
+/// Possible steps over which values are combined, in seconds.
 const STEPS: [f64; 11] = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 300.0, 1_800.0];
 
-/// About how many steps a line has.
+/// Approximate number of steps per line.
 const POINTS: u64 = 240;
 
-/// About how many markers a line has.
+/// Approximate number of markers per line.
 const MARKERS: usize = 6;
 
-/// A link as it is drawn: its name, its rates and its round trips, with times in seconds.
+/// A link to draw: name, rates and round trips, with times in seconds.
 struct Track {
     name: String,
     values: [Vec<Point>; 2],
 }
 
-/// The drawing as an SVG file, which follows the reader's light or dark setting. It has the first [`MAX_LINKS`] of
-/// these links, each with the name of its file.
+/// Returns the drawing as an SVG file, which follows the reader's light or dark setting. It shows
+/// the first [`MAX_LINKS`] of these links, each with the name of its file.
 pub fn links(links: &[(String, Recording)], gaps: Gaps) -> String {
     let links = &links[..links.len().min(MAX_LINKS)];
     let longest = links.iter().map(|(_, link)| link.duration()).max().unwrap_or_default().max(1);
@@ -83,7 +83,8 @@ fn show(tick: f64) -> String {
     format!("{}", (tick * 1e6).round() / 1e6)
 }
 
-/// The file's own name, with its folders only if another link has the same; the end of it if it is long.
+/// Returns the file's own name, with its folders only if another link has the same name; of a long
+/// name only the end.
 fn name(links: &[(String, Recording)], index: usize) -> String {
     let short = |file: &str| {
         Path::new(file)
@@ -100,7 +101,7 @@ fn name(links: &[(String, Recording)], index: usize) -> String {
     std::iter::once('…').chain(name.chars().skip(letters + 1 - LETTERS)).collect()
 }
 
-/// The mean rate of each step, in the middle of it.
+/// Returns the mean rate of each step, at its middle.
 fn rates(link: &Recording, step: Micros, gaps: Gaps) -> Vec<Point> {
     let Some(supply) = link.supply(gaps) else { return Vec::new() };
     let starts = (0..).map(|index| index * step).take_while(|start| *start < supply.end());
@@ -112,7 +113,7 @@ fn rates(link: &Recording, step: Micros, gaps: Gaps) -> Vec<Point> {
         .collect()
 }
 
-/// The largest round trip of each step that has one, in the middle of the step.
+/// Returns the largest round trip of each step that has one, at its middle.
 fn rtts(link: &Recording, step: Micros) -> Vec<Point> {
     let mut steps: Vec<(Micros, f64)> = Vec::new();
     for (at, rtt) in link.numbers(Quantity::Rtt) {
@@ -141,7 +142,7 @@ fn draw_panel(surface: &mut Surface, frame: &Frame, tracks: &[&[Point]]) {
         for run in runs(values).filter(|run| run.len() > 1) {
             surface.line(run.iter().map(|point| frame.at(*point)), Role::Series(index), 1.6);
         }
-        // Those of two links stand at different places.
+        // Markers of different links are at different places.
         let apart = values.len().div_ceil(MARKERS).max(1);
         let first = apart * (2 * index + 1) / (2 * tracks.len());
         for point in values.iter().skip(first).step_by(apart) {
@@ -150,7 +151,7 @@ fn draw_panel(surface: &mut Surface, frame: &Frame, tracks: &[&[Point]]) {
     }
 }
 
-/// Values next to each other: a line ends before a time without any that is longer than four usual ones.
+/// Splits values into lines: a gap longer than four median steps ends a line.
 fn runs(values: &[Point]) -> impl Iterator<Item = &[Point]> {
     let mut steps: Vec<f64> = values.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
     steps.sort_unstable_by(f64::total_cmp);
@@ -168,7 +169,7 @@ mod tests {
 
     static FILES: AtomicUsize = AtomicUsize::new(0);
 
-    /// A link out of the text of a file, by way of a file.
+    /// Reads a link from the text of a file, through a temporary file.
     fn link(name: &str, text: &str) -> (String, Recording) {
         let number = FILES.fetch_add(1, Ordering::Relaxed);
         let file = std::env::temp_dir().join(format!("squall-links-{}-{number}", std::process::id()));

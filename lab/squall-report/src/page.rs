@@ -1,4 +1,4 @@
-//! The page: headings, tables, figures, no script and nothing loaded.
+//! HTML page: headings, tables and figures, without scripts and external resources.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use squall_lab::table::{Column, Table};
@@ -6,7 +6,7 @@ use squall_lab::table::{Column, Table};
 use crate::style::{PAGE_CSS, drawing_css, plain};
 use crate::surface::Figure;
 
-/// The page around a body.
+/// Returns the page around a body.
 pub(crate) fn page(title: &str, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
@@ -20,11 +20,11 @@ pub(crate) fn page(title: &str, body: &Markup) -> String {
             body { main { h1 { (title) } (body) } }
         }
     };
-    // Names come from files and may have control characters.
+    // Names come from files and may contain control characters.
     plain(&page.into_string()) + "\n"
 }
 
-/// A table with a caption; the first cell of a row names it. Nothing without rows.
+/// Renders a table with a caption; the first cell of a row is its header. Empty without rows.
 pub(crate) fn table(table: &Table) -> Markup {
     let class = |column: &Column, text: &str| match (column.numeric, text) {
         (true, _) => Some("number"),
@@ -66,7 +66,7 @@ pub(crate) fn table(table: &Table) -> Markup {
     }
 }
 
-/// A figure under a heading of its own.
+/// Renders a figure under its own heading.
 pub(crate) fn figure(figure: &Figure, id: &str) -> Markup {
     html! {
         section {
@@ -79,12 +79,12 @@ pub(crate) fn figure(figure: &Figure, id: &str) -> Markup {
     }
 }
 
-/// A remark.
+/// Renders a remark.
 pub(crate) fn note(words: &str) -> Markup {
     html! { p class="note" { (words) } }
 }
 
-/// Letters, digits and single dashes only.
+/// Reduces a text to letters, digits and single dashes.
 pub(crate) fn file_name(text: &str) -> String {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("-").to_lowercase()

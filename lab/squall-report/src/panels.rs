@@ -1,4 +1,5 @@
-//! Small multiples over time: one panel per scheduler, same axes, so that curves never hide each other.
+//! Small multiples over time: one panel per scheduler with common axes, so that curves never cover
+//! each other.
 
 use squall_lab::result::{FlowResult, Interval, RunResult};
 use squall_lab::video::Shown;
@@ -11,34 +12,34 @@ const TITLE: f64 = 30.0;
 const PLOT: f64 = 112.0;
 const FOOT: f64 = 48.0;
 
-/// One scheduler.
+/// Panel of one scheduler.
 struct Panel<'a> {
     series: usize,
     title: &'a str,
     stats: String,
     points: Vec<Point>,
-    /// Longest time between two points that a line connects, in seconds.
+    /// Maximum time between two points that a line connects, in seconds.
     reach: f64,
     /// Times of blocks that never arrived, in seconds.
     missing: Vec<f64>,
-    /// Stretches of time that are marked below the panel, in seconds.
+    /// Periods marked below the panel, in seconds.
     still: Vec<(f64, f64)>,
 }
 
-/// What all panels of a figure share.
+/// Properties that all panels of a figure share.
 struct Shared<'a> {
-    /// Seconds.
+    /// Length of the time axis in seconds.
     duration: f64,
     y: Scale,
     ticks: usize,
     show: fn(f64) -> String,
     name: &'static str,
-    /// A limit with its words.
+    /// A limit with its label.
     limit: Option<(f64, String)>,
     outages: Vec<(&'a str, Interval)>,
-    /// A curve that is the same in all panels.
+    /// A curve that is identical in all panels.
     reference: Vec<Point>,
-    /// A time that is marked, in seconds.
+    /// A marked time in seconds.
     moment: Option<f64>,
 }
 
@@ -96,7 +97,7 @@ impl Shared<'_> {
     }
 }
 
-/// Latency of each block of one flow over the time it was offered.
+/// Draws the latency of each block of one flow over the time at which the block was offered.
 pub(crate) fn latency(runs: &[(usize, &RunResult)], flow_name: &str) -> Option<Figure> {
     let flows = flows(runs, flow_name);
     let values = || flows.iter().flat_map(|(_, _, flow)| &flow.latencies).map(|point| ms(point.latency_us));
@@ -133,10 +134,10 @@ pub(crate) fn latency(runs: &[(usize, &RunResult)], flow_name: &str) -> Option<F
     ))
 }
 
-/// Delivered rate of one flow over time.
+/// Draws the delivered rate of one flow over time.
 pub(crate) fn goodput(runs: &[(usize, &RunResult)], flow_name: &str) -> Option<Figure> {
     let panels = flows(runs, flow_name).into_iter().map(|(series, run, flow)| {
-        // Bytes per 100 ms to Mbps, drawn at the middle of the interval.
+        // Bytes per 100 ms in Mbps, drawn at the middle of the interval.
         let rate = |(slot, bytes): (usize, &u64)| ((slot as f64 + 0.5) / 10.0, *bytes as f64 * 80.0 / 1e6);
         Panel {
             stats: format!("mean {}", format::rate(flow.goodput_bps as f64)),
@@ -159,8 +160,9 @@ pub(crate) fn goodput(runs: &[(usize, &RunResult)], flow_name: &str) -> Option<F
     ))
 }
 
-/// SSIM of a film over time, as an SVG file: the screen of each scheduler, and the encode itself as a thin line; below,
-/// where the picture froze. The worst moment is marked.
+/// Returns the SSIM of a film over time as an SVG file: the screen of each scheduler, the encode
+/// itself as a thin line, and below them the periods in which the picture froze. The worst moment
+/// is marked.
 pub fn ssim(shown: &Shown) -> String {
     let accounts = &shown.accounts;
     let interval = 1.0 / accounts.fps;
@@ -258,14 +260,14 @@ fn latency_stats(flow: &FlowResult) -> String {
     }
 }
 
-/// A few times the usual distance of two blocks: a longer one is a gap.
+/// Returns 2.5 times the median distance of two blocks: a longer one is a gap.
 fn reach(flow: &FlowResult) -> f64 {
     let mut steps: Vec<u64> = flow.latencies.windows(2).map(|pair| pair[1].at_us - pair[0].at_us).collect();
     steps.sort_unstable();
     steps.get(steps.len() / 2).map_or(f64::INFINITY, |step| seconds(*step) * 2.5)
 }
 
-/// Shades outages, draws a grid over them, and names their links where there is room.
+/// Shades outages, draws a grid over them, and labels them with their links if there is space.
 pub(crate) fn draw_outages(
     surface: &mut Surface,
     frame: &Frame,
@@ -296,7 +298,7 @@ pub(crate) fn ms(us: u64) -> f64 {
     us as f64 / 1e3
 }
 
-/// Milliseconds on an axis.
+/// Formats milliseconds on an axis.
 pub(crate) fn show_ms(value: f64) -> String {
     if value >= 1_000.0 { format!("{} s", value / 1e3) } else { format!("{value} ms") }
 }

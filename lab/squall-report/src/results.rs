@@ -1,4 +1,4 @@
-//! The runs of an experiment, asked for a measure, and what figures call measures, subjects and cells.
+//! Queries over the runs of an experiment, and names of measures, subjects and cells for figures.
 
 use std::collections::BTreeMap;
 
@@ -6,28 +6,29 @@ use squall_lab::experiment::{Axis, Claim, Expectation, Experiment, Of, Over, Poi
 use squall_lab::measure::{Measure, Quantile, Subject, Unit, View};
 use squall_lab::statistics::Estimate;
 
-/// The runs of one experiment.
+/// Runs of one experiment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Results<'a>(pub(crate) &'a [Record]);
 
 impl<'a> Results<'a> {
-    /// Every scheduler that ran, in order of the runs.
+    /// Returns every scheduler that ran, in order of the runs.
     pub(crate) fn schedulers(self) -> Vec<&'a str> {
         distinct(self.0.iter().map(|record| record.run.scheduler.as_str()))
     }
 
-    /// The cells that are at these points, in order of the runs.
+    /// Returns the cells at these points, in order of the runs.
     pub(crate) fn cells(self, at: &Point) -> Vec<&'a Point> {
         distinct(self.at(at).map(|record| &record.point))
     }
 
-    /// The runs at these points.
+    /// Returns the runs at these points.
     pub(crate) fn at(self, at: &Point) -> impl Iterator<Item = &'a Record> + use<'a> {
         let at = at.clone();
         self.0.iter().filter(move |record| fits(&record.point, &at))
     }
 
-    /// The measure by seed; the mean over all cells at these points, for seeds that ran in all of them.
+    /// Returns the measure by seed: the mean over all cells at these points, for seeds that ran in
+    /// all of them.
     pub(crate) fn values(self, scheduler: &str, at: &Point, subject: &Subject, measure: Measure) -> Vec<f64> {
         let mut by_seed: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
         for record in self.at(at).filter(|record| record.run.scheduler == scheduler) {
@@ -40,7 +41,7 @@ impl<'a> Results<'a> {
         whole.map(|values| values.iter().sum::<f64>() / values.len() as f64).collect()
     }
 
-    /// The mean over the seeds.
+    /// Returns the mean over the seeds.
     pub(crate) fn estimate(
         self,
         scheduler: &str,
@@ -51,8 +52,8 @@ impl<'a> Results<'a> {
         Estimate::of(&self.values(scheduler, at, subject, measure))
     }
 
-    /// The values that claims about just these cells ask for, of a scheduler: the claimed one, or the one that is as
-    /// far from the measured value of the other as is claimed.
+    /// Returns the values of a scheduler that claims about exactly these cells require: the claimed
+    /// value itself, or the value at the claimed distance from the other scheduler's measured one.
     pub(crate) fn claimed(
         self,
         experiment: Option<&Experiment>,
@@ -85,19 +86,19 @@ impl<'a> Results<'a> {
                 Expectation::Difference(by) => Some(other()? + by),
                 _ => None,
             };
-            // The other side may leave no room for what is claimed: more than all of it.
+            // The other side's value may make the claim impossible, for example more than 100 %.
             value.filter(|value| *value >= 0.0 && (claim.measure.unit() != Unit::Ratio || *value <= 1.0))
         };
         experiment.iter().flat_map(|one| &one.claims).filter(about).filter_map(value).collect()
     }
 }
 
-/// Whether a cell is at these points.
+/// `true` if a cell is at these points.
 pub(crate) fn fits(cell: &Point, at: &Point) -> bool {
     at.iter().all(|(axis, name)| cell.get(axis) == Some(name))
 }
 
-/// Each once, in order.
+/// Removes duplicates and keeps the order.
 pub(crate) fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     all.fold(Vec::new(), |mut seen, one| {
         if !seen.contains(&one) {
@@ -107,7 +108,7 @@ pub(crate) fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     })
 }
 
-/// Measures whose words are not their names.
+/// Words for measures that differ from their names.
 const WORDS: [(&str, &str); 12] = [
     ("in_time_ratio", "blocks in time"),
     ("in_time_bytes_ratio", "bytes in time"),
@@ -123,7 +124,7 @@ const WORDS: [(&str, &str); 12] = [
     ("p5_psnr", "PSNR, worst 5 %"),
 ];
 
-/// A measure in words.
+/// Returns a measure in words.
 pub(crate) fn measure_words(measure: Measure) -> String {
     let name = measure.to_string();
     let plain = |name: &str| name.replace('_', " ");
@@ -143,20 +144,20 @@ pub(crate) fn measure_words(measure: Measure) -> String {
     }
 }
 
-/// The times that a percentile is of, in words.
+/// Returns, in words, the times of which a measure is a percentile.
 fn times_words(measure: Measure) -> Option<String> {
     let name = measure.to_string();
     matches!(measure, Measure::Time(..))
         .then(|| name.split_once('_').map_or("", |name| name.1).replace('_', " "))
 }
 
-/// The times that all of these measures are percentiles of, in words.
+/// Returns, in words, the times of which all these measures are percentiles.
 pub(crate) fn common_times(measures: &[Measure]) -> Option<String> {
     let first = times_words(*measures.first()?)?;
     measures.iter().all(|measure| times_words(*measure).as_ref() == Some(&first)).then_some(first)
 }
 
-/// What measures of one unit are, in words for the axis that they share.
+/// Returns the label of the axis that measures of one unit share.
 pub(crate) fn common_words(measures: &[Measure]) -> String {
     let is_time = |measure: &Measure| measure.unit() == Unit::Time;
     match common_times(measures) {
@@ -166,7 +167,7 @@ pub(crate) fn common_words(measures: &[Measure]) -> String {
     }
 }
 
-/// A percentile in words.
+/// Returns a percentile in words.
 pub(crate) fn quantile_words(quantile: Quantile) -> &'static str {
     match quantile {
         Quantile::Mean => "mean",
@@ -181,7 +182,7 @@ pub(crate) fn quantile_words(quantile: Quantile) -> &'static str {
     }
 }
 
-/// What a subject is, in words with a comma before them; nothing for the whole run.
+/// Returns a subject in words, each with a comma before it; empty for the whole run.
 pub(crate) fn subject_words(subject: &Subject) -> String {
     let Subject { flow, class, path } = subject;
     let class = class.as_ref().map(|class| format!(", class {class}"));
@@ -190,11 +191,11 @@ pub(crate) fn subject_words(subject: &Subject) -> String {
     [flow, class, path].into_iter().flatten().collect()
 }
 
-/// A cell: `rtt 120 ms, setting 1`.
+/// Returns a cell in words, such as `rtt 120 ms, setting 1`.
 pub(crate) fn cell_words(point: &Point, axes: &[Axis]) -> String {
     let of = |axis: &Axis| {
         let name = point.get(&axis.name)?;
-        // A name with letters, such as "3 s", has its own unit.
+        // A name with letters, such as "3 s", contains its unit.
         let bare = !axis.unit.is_empty() && !name.chars().any(char::is_alphabetic);
         let unit = if bare { format!(" {}", axis.unit) } else { String::new() };
         Some(format!("{} {name}{unit}", axis.name))

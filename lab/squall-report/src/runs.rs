@@ -1,4 +1,4 @@
-//! The report about runs: tables and drawings, scenario by scenario.
+//! Report about runs: tables and drawings, scenario by scenario.
 
 use std::collections::BTreeSet;
 
@@ -10,15 +10,15 @@ use crate::page::{self, file_name, note};
 use crate::surface::Figure;
 use crate::{distribution, panels, timeline};
 
-/// One self-contained HTML page about these runs.
+/// Returns one self-contained HTML page about these runs.
 ///
-/// Runs are grouped by scenario. Where a scheduler ran with several seeds, tables show the mean with its
-/// confidence interval, drawings over time show the first seed, and the tail drawing shows all.
+/// Runs are grouped by scenario. If a scheduler ran with several seeds, tables show the mean with
+/// its confidence interval, drawings over time show the first seed, and the tail drawing shows all.
 pub fn html(runs: &[RunResult], title: &str) -> String {
     page::page(title, &body(runs))
 }
 
-/// What is on the page below its title.
+/// Returns the part of the page below its title.
 pub(crate) fn body(runs: &[RunResult]) -> Markup {
     let series = Series::of(runs);
     let mut number = 0;
@@ -45,7 +45,7 @@ pub(crate) fn body(runs: &[RunResult]) -> Markup {
     }
 }
 
-/// All drawings, each with the name of a file.
+/// Returns all drawings, each with a file name.
 pub(crate) fn named_figures(runs: &[RunResult]) -> Vec<(String, Figure)> {
     let series = Series::of(runs);
     let mut named: Vec<(String, Figure)> = Vec::new();
@@ -58,7 +58,7 @@ pub(crate) fn named_figures(runs: &[RunResult]) -> Vec<(String, Figure)> {
     named
 }
 
-/// The schedulers of a report in order of first appearance: each looks the same in all its drawings.
+/// Schedulers of a report in order of first appearance: each has the same style in all drawings.
 struct Series<'a>(Vec<&'a str>);
 
 impl<'a> Series<'a> {
@@ -67,19 +67,19 @@ impl<'a> Series<'a> {
         Self(by_scheduler(&all).into_iter().map(|(scheduler, _)| scheduler).collect())
     }
 
-    /// The run with the number of its scheduler.
+    /// Returns the run with the number of its scheduler.
     fn numbered<'r>(&self, run: &'r RunResult) -> (usize, &'r RunResult) {
         let number = self.0.iter().position(|scheduler| *scheduler == run.scheduler);
         (number.expect("every run of a report is in its series"), run)
     }
 
-    /// The first run of each scheduler.
+    /// Returns the first run of each scheduler.
     fn first_seeds<'r>(&self, runs: &[&'r RunResult]) -> Vec<(usize, &'r RunResult)> {
         by_scheduler(runs).iter().map(|(_, runs)| self.numbered(runs[0])).collect()
     }
 }
 
-/// The drawings about each flow of one scenario.
+/// Draws the figures about each flow of one scenario.
 fn flow_figures(series: &Series<'_>, runs: &[&RunResult]) -> Vec<Figure> {
     let first = series.first_seeds(runs);
     let all: Vec<(usize, &RunResult)> = runs.iter().map(|run| series.numbered(run)).collect();
@@ -96,7 +96,7 @@ fn flow_figures(series: &Series<'_>, runs: &[&RunResult]) -> Vec<Figure> {
     flows.into_iter().flat_map(of).flatten().collect()
 }
 
-/// The drawings about the paths of one scenario, one per scheduler.
+/// Draws the figures about the paths of one scenario, one per scheduler.
 fn path_figures(series: &Series<'_>, runs: &[&RunResult]) -> Vec<Figure> {
     series.first_seeds(runs).into_iter().filter_map(|(number, run)| timeline::figure(number, run)).collect()
 }

@@ -1,12 +1,12 @@
-//! Roles, and the CSS that gives them their light and dark colours, dashes and sizes.
+//! Roles, and the CSS that assigns their light and dark colours, dashes and sizes.
 //!
-//! A drawing names roles, never colours: a role is a CSS class. Series colours can be distinguished with any kind of
-//! colour vision, and dash and marker differ without colour at all.
+//! A drawing uses roles, never colours: a role is a CSS class. Series colours can be distinguished
+//! with any kind of colour vision, and dash and marker differ without colour.
 
-/// What a mark in a drawing stands for.
+/// Meaning of a mark in a drawing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// What is behind everything.
+    /// The background.
     Page,
     Ink,
     Muted,
@@ -18,20 +18,20 @@ pub(crate) enum Role {
     /// Data in the direction that is not the main one.
     Back,
     Limit,
-    /// What no scheduler can exceed.
+    /// The bound, which no scheduler can exceed.
     Bound,
     Bad,
     StateGood,
     StateHeld,
     StateSuspect,
     StateDown,
-    /// A scheduler, by its place in the report; line with dashes.
+    /// A scheduler, by its index in the report; line with dashes.
     Series(usize),
-    /// The same without dashes, for lines of many points.
+    /// A scheduler without dashes, for lines of many points.
     Solid(usize),
 }
 
-/// Roles without a number, with the names of their classes.
+/// Roles without a number, with their class names.
 const NAMES: [(Role, &str); 15] = [
     (Role::Page, "page"),
     (Role::Ink, "ink"),
@@ -50,7 +50,7 @@ const NAMES: [(Role, &str); 15] = [
     (Role::StateDown, "down"),
 ];
 
-/// Series before the styles repeat.
+/// Number of series before the styles repeat.
 pub(crate) const SERIES: usize = 8;
 
 impl Role {
@@ -63,30 +63,30 @@ impl Role {
         }
     }
 
-    /// The class of what is filled.
+    /// Returns the class of a filled shape.
     pub(crate) fn fill(self) -> String {
         format!("f-{}", self.name())
     }
 
-    /// The class of a line.
+    /// Returns the class of a line.
     pub(crate) fn stroke(self) -> String {
         let dashed = if matches!(self, Role::Series(_)) { "s-series " } else { "" };
         format!("{dashed}s-{}", self.name())
     }
 }
 
-/// Text without control characters, which names from files may have.
+/// Replaces control characters, which names from files may contain.
 pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
 }
 
-/// A number without trailing zeros.
+/// Formats a number without trailing zeros.
 pub(crate) fn trim(value: f64) -> String {
     let text = format!("{value:.6}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Style of the drawings: values for light and dark, and the classes.
+/// Returns the style of the drawings: values for light and dark, and the classes.
 pub(crate) fn drawing_css() -> String {
     let mut css = String::from(VALUES);
     for (_, name) in NAMES {

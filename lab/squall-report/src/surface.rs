@@ -1,10 +1,11 @@
-//! The drawing surface: SVG elements in CSS pixels, with roles instead of colours, and the axes of a plot.
+//! Drawing surface of SVG elements in CSS pixels, with roles instead of colours, and the axes of a
+//! plot.
 
 use maud::{Markup, PreEscaped, html};
 
 use crate::style::{Role, drawing_css, plain};
 
-/// Width of the figures that take the whole page.
+/// Width of figures that fill the page.
 pub(crate) const WIDTH: f64 = 1_080.0;
 
 /// Left margin for labels of the vertical axis.
@@ -13,10 +14,10 @@ pub(crate) const LEFT: f64 = 74.0;
 /// Right margin.
 pub(crate) const RIGHT: f64 = 14.0;
 
-/// A place on the surface, from its upper left corner.
+/// A position on the surface, from its upper left corner.
 pub(crate) type Point = (f64, f64);
 
-/// Where text lies in relation to its place.
+/// Alignment of text at its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Anchor {
     Start,
@@ -24,7 +25,7 @@ pub(crate) enum Anchor {
     End,
 }
 
-/// What is drawn so far.
+/// Elements drawn so far.
 #[derive(Debug, Default)]
 pub(crate) struct Surface(String);
 
@@ -34,17 +35,17 @@ impl Surface {
         self.0.push('\n');
     }
 
-    /// A line through points, of this width.
+    /// Draws a line through points, of this width.
     pub(crate) fn line(&mut self, points: impl IntoIterator<Item = Point>, role: Role, width: f64) {
         self.push(html! { polyline class=(role.stroke()) points=(list(points)) fill="none" stroke-width=(width) {} });
     }
 
-    /// A filled area between corners.
+    /// Draws a filled area between corners.
     pub(crate) fn area(&mut self, corners: impl IntoIterator<Item = Point>, role: Role, opacity: f64) {
         self.push(html! { polygon class=(role.fill()) points=(list(corners)) opacity=(opacity) {} });
     }
 
-    /// A filled rectangle between two corners, at least half a pixel wide.
+    /// Draws a filled rectangle between two corners, at least half a pixel wide.
     pub(crate) fn rect(&mut self, [from, to]: [Point; 2], role: Role, opacity: f64) {
         let (width, height) = ((to.0 - from.0).max(0.5), to.1 - from.1);
         self.push(html! {
@@ -53,12 +54,12 @@ impl Surface {
         });
     }
 
-    /// Text whose middle is at the height of its place.
+    /// Draws text, vertically centred at its position.
     pub(crate) fn text(&mut self, at: Point, words: &str, role: Role, size: u8, anchor: Anchor) {
         self.write(at, words, (role, size, anchor), None);
     }
 
-    /// The same in bold.
+    /// Like [`text`](Self::text), in bold.
     pub(crate) fn bold(&mut self, at: Point, words: &str, role: Role, size: u8, anchor: Anchor) {
         self.write(at, words, (role, size, anchor), Some("bold"));
     }
@@ -76,7 +77,7 @@ impl Surface {
         });
     }
 
-    /// The marker of a series: its shape differs from those of its neighbours.
+    /// Draws the marker of a series, whose shape differs from that of its neighbours.
     pub(crate) fn marker(&mut self, series: usize, at: Point) {
         let class = Role::Solid(series).fill();
         self.push(match outline(series, at, 4.0) {
@@ -85,7 +86,7 @@ impl Surface {
         });
     }
 
-    /// The same, larger and open: a number of somebody else.
+    /// Draws a larger, open marker: a published number.
     pub(crate) fn open_marker(&mut self, series: usize, at: Point) {
         let class = format!("{} {}", Role::Page.fill(), Role::Solid(series).stroke());
         self.push(match outline(series, at, 5.0) {
@@ -97,7 +98,7 @@ impl Surface {
     }
 }
 
-/// Corners of the marker of a series with this radius; none for the circle.
+/// Returns the corners of a series' marker with this radius; `None` for the circle.
 fn outline(series: usize, (x, y): Point, r: f64) -> Option<Vec<Point>> {
     Some(match series % 5 {
         0 => return None,
@@ -108,7 +109,7 @@ fn outline(series: usize, (x, y): Point, r: f64) -> Option<Vec<Point>> {
     })
 }
 
-/// A length to a tenth of a pixel.
+/// Rounds a length to a tenth of a pixel.
 fn short(length: f64) -> f64 {
     (length * 10.0).round() / 10.0 + 0.0
 }
@@ -118,14 +119,14 @@ fn list(points: impl IntoIterator<Item = Point>) -> String {
     points.into_iter().map(shown).collect::<Vec<_>>().join(" ")
 }
 
-/// One drawing with its words.
+/// A drawing with its texts.
 #[derive(Debug, Clone)]
 pub(crate) struct Figure {
-    /// Short name, for a file.
+    /// Short name, used for its file.
     pub(crate) name: String,
-    /// One line for people who can't see it.
+    /// One line for readers who cannot see the drawing.
     pub(crate) title: String,
-    /// What it shows and how to read it.
+    /// Content of the drawing and instructions for reading it.
     pub(crate) caption: String,
     size: (f64, f64),
     elements: String,
@@ -145,12 +146,13 @@ impl Figure {
         Self { name, title, caption: caption.into(), size, elements: surface.0 }
     }
 
-    /// The drawing as an element of a page that has the style; `id` is unique in the page.
+    /// Returns the drawing as an element of a page that has the style; `id` must be unique in the
+    /// page.
     pub(crate) fn inline(&self, id: &str) -> Markup {
         self.element(id, None)
     }
 
-    /// The drawing as a file of its own.
+    /// Returns the drawing as a separate file.
     pub(crate) fn standalone(&self) -> String {
         let css = format!("{}\nsvg{{background:var(--page)}}", drawing_css());
         self.element("title", Some(&css)).into_string() + "\n"
@@ -168,17 +170,17 @@ impl Figure {
     }
 }
 
-/// A scale from values to a share of the axis.
+/// A scale of values along an axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Scale {
-    /// Even steps between two values.
+    /// Linear scale between two values.
     Linear { from: f64, to: f64 },
-    /// Even ratios between two values above 0.
+    /// Logarithmic scale between two values above 0.
     Log { from: f64, to: f64 },
 }
 
 impl Scale {
-    /// Where a value lies, 0 to 1; values beyond an end are held there.
+    /// Returns the position of a value, 0 to 1; values beyond an end are clamped to it.
     pub(crate) fn share(self, value: f64) -> f64 {
         let share = match self {
             Scale::Linear { from, to } => (value - from) / (to - from),
@@ -187,7 +189,7 @@ impl Scale {
         share.clamp(0.0, 1.0)
     }
 
-    /// Values at 1, 2 and 5 of each decade within the scale, about `count` of them.
+    /// Returns about `count` values at 1, 2 and 5 of each decade within the scale.
     pub(crate) fn ticks(self, count: usize) -> Vec<f64> {
         match self {
             Scale::Linear { from, to } => {
@@ -213,7 +215,7 @@ impl Scale {
     }
 }
 
-/// The frame of a plot.
+/// Frame of a plot.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Frame {
     pub(crate) left: f64,
@@ -225,18 +227,18 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// A frame over the whole width, `height` high from `top` on.
+    /// Creates a frame over the whole width, `height` high from `top` on.
     pub(crate) fn wide(top: f64, height: f64, x: Scale, y: Scale) -> Self {
         Self { left: LEFT, top, right: WIDTH - RIGHT, bottom: top + height, x, y }
     }
 
-    /// The same width, `gap` below this frame and `height` high.
+    /// Creates a frame of the same width, `gap` below this one and `height` high.
     pub(crate) fn below(self, gap: f64, height: f64, y: Scale) -> Self {
         let top = self.bottom + gap;
         Self { top, bottom: top + height, y, ..self }
     }
 
-    /// Where a point lies.
+    /// Returns the position of a point.
     pub(crate) fn at(&self, (x, y): Point) -> Point {
         (self.x_at(x), self.y_at(y))
     }
@@ -249,17 +251,17 @@ impl Frame {
         self.bottom - self.y.share(y) * (self.bottom - self.top)
     }
 
-    /// A line across the frame at this height.
+    /// Returns a line across the frame at this height.
     pub(crate) fn level(&self, y: f64) -> [Point; 2] {
         [(self.left, y), (self.right, y)]
     }
 
-    /// A line down the frame.
+    /// Returns a line down the frame.
     pub(crate) fn upright(&self, x: f64) -> [Point; 2] {
         [(x, self.top), (x, self.bottom)]
     }
 
-    /// Grid lines and labels of the vertical axis.
+    /// Draws grid lines and labels of the vertical axis.
     pub(crate) fn draw_y(&self, surface: &mut Surface, count: usize, show: impl Fn(f64) -> String) {
         for tick in self.y.ticks(count) {
             let y = self.y_at(tick);
@@ -268,7 +270,7 @@ impl Frame {
         }
     }
 
-    /// Grid lines and foot of the horizontal axis.
+    /// Draws grid lines and the foot of the horizontal axis.
     pub(crate) fn draw_x_grid(&self, surface: &mut Surface, count: usize) {
         for tick in self.x.ticks(count) {
             surface.line(self.upright(self.x_at(tick)), Role::Grid, 1.0);
@@ -276,7 +278,7 @@ impl Frame {
         surface.line(self.level(self.bottom), Role::Muted, 1.0);
     }
 
-    /// Labels of the horizontal axis, `below` the frame, and what it shows.
+    /// Draws labels of the horizontal axis, `below` the frame, and its name.
     pub(crate) fn draw_x_labels(
         &self,
         surface: &mut Surface,

@@ -1,5 +1,5 @@
-//! One run over time: what each path carried, its round trips and queue, its states and its radio, and what became
-//! of the blocks.
+//! One run over time: data carried by each path, its round trips and queue, its states and its
+//! radio, and the fates of the blocks.
 
 use squall_lab::Direction;
 use squall_lab::result::{
@@ -11,43 +11,51 @@ use crate::panels::{draw_outages, ms, seconds, show_ms};
 use crate::style::{Role, trim};
 use crate::surface::{Anchor, Figure, Frame, Point, Scale, Surface, WIDTH};
 
-/// Heights: of titles of paths and flows, of the plots of a path, of its strips, and of a row of blocks.
+/// Height of the title of a path.
 const TITLE: f64 = 28.0;
+/// Height of a path's rate plot.
 const RATE: f64 = 88.0;
+/// Height of a path's strip of states.
 const STATES: f64 = 16.0;
+/// Height of a path's plot of round trips.
 const RTT: f64 = 58.0;
 const RTT_GAP: f64 = 9.0;
+/// Height of a path's radio plot.
 const RADIO: f64 = 70.0;
 const RADIO_GAP: f64 = 10.0;
+/// Height of a path's strip of alerts.
 const ALERTS: f64 = 15.0;
+/// Height of the title of a flow.
 const FLOW: f64 = 26.0;
+/// Height of a row of blocks.
 const ROW: f64 = 14.0;
 const FOOT: f64 = 48.0;
 
-/// Marks of a row are at least so far from each other.
+/// Minimum distance between marks of a row.
 const APART: f64 = 5.0;
 
-/// Most points of a series.
+/// Maximum number of points of a series.
 const POINTS: u64 = 300;
 
-/// The watermarks at their start (STORM Table 2), each with the distance of its label from the axis: side by side, as
-/// they are too near to each other for labels of one column.
+/// Initial watermarks (STORM Table 2), each with the distance of its label from the axis: side by
+/// side, as they are too close to each other for labels in one column.
 const MARKS: [(f64, f64); 3] = [(0.45, 7.0), (0.32, 36.0), (0.21, 7.0)];
 
-/// How to read the figures of this module.
+/// Caption of the figures of this module.
 pub(crate) const CAPTION: &str = "Line: new data delivered over the path, in the direction that the figure names; \
     dashed: the other direction. Dotted: what the link could carry. Shaded: the link carries nothing. Strip: the state of \
     the path at the sender of the named direction; round-trip times are its own, too. Below it, the smoothed round-trip \
     time (line, left) and the queue of the link (area, right). At the foot, what became of the blocks of each flow, where \
     they were offered: one mark for all that lie together.";
 
-/// How to read the part about radios.
+/// Caption of the part about radios.
 pub(crate) const RADIO_CAPTION: &str = "Under each path, its radio: the reported quality index (line), from 0 to 1, the \
     marks good 0.45, warning 0.32 and outage 0.21 where they begin (dashed), and the factor by which the sender weighs the \
     path (dotted). Strip: the last alert that the sender received: none against the path (empty), a warning (half as \
     high), an outage (full).";
 
-/// A run over time: its paths one below the other, each with its radio where the session uses it, then its blocks.
+/// Draws a run over time: its paths one below the other, each with its radio if the session uses
+/// it, then its blocks.
 pub(crate) fn figure(series: usize, run: &RunResult) -> Option<Figure> {
     let rates = run.paths.iter().flat_map(|path| {
         let links = path.series.link_bps.iter().flatten();
@@ -93,26 +101,26 @@ fn up_to(highest: f64, margin: f64) -> Scale {
     Scale::Linear { from: 0.0, to: highest * margin }
 }
 
-/// Height of all that is drawn of a path.
+/// Returns the total height of a path's drawings.
 fn height(path: &PathResult) -> f64 {
     let radio = if uses_radio(path) { RADIO_GAP + RADIO + ALERTS } else { 0.0 };
     TITLE + RATE + STATES + RTT_GAP + RTT + radio
 }
 
-/// Whether the session used the path's radio.
+/// `true` if the session used the path's radio.
 fn uses_radio(path: &PathResult) -> bool {
     !path.series.quality.is_empty()
 }
 
-/// What all paths of a run share.
+/// Properties that all paths of a run share.
 struct Drawing<'a> {
     run: &'a RunResult,
     series: usize,
     rate: Scale,
     rtt: Scale,
-    /// The longest queue, in kB.
+    /// Longest queue in kB.
     queue: f64,
-    /// Microseconds that share a point.
+    /// Length in microseconds of a period drawn as one point.
     slot: u64,
 }
 
@@ -177,7 +185,7 @@ impl Drawing<'_> {
         format!("mean {goodput}, {} sent{rtt}", format::size(path.wire_bytes() as f64))
     }
 
-    /// The round-trip time, and the queue of the link as an area on an axis of its own.
+    /// Draws the round-trip time, and the queue of the link as an area on a separate axis.
     fn round_trips(&self, surface: &mut Surface, frame: &Frame, path: &PathResult) {
         let times = || path.series.at_us.iter().copied();
         let words = (frame.top + 8.0, Role::Muted, 11);
@@ -201,7 +209,7 @@ impl Drawing<'_> {
         surface.line(points, Role::Solid(self.series), 1.5);
     }
 
-    /// Quality, factor and alerts.
+    /// Draws quality, factor and alerts.
     fn radio(&self, surface: &mut Surface, frame: &Frame, path: &PathResult) {
         frame.draw_x_grid(surface, 10);
         for (mark, aside) in MARKS {
@@ -226,7 +234,7 @@ impl Drawing<'_> {
                 surface.line(draw(&known), Role::Solid(self.series), 1.5);
             }
         }
-        // A warning that only says "weaker still" continues the one before.
+        // A warning that only reports a weaker signal continues the one before.
         let alerts = path.alerts.chunk_by(|a, b| a.kind == b.kind).map(|same| (same[0].at_us, same[0].kind));
         let (top, bottom) = (frame.bottom + 3.0, frame.bottom + ALERTS);
         for (alert, stretch) in stretches(alerts, self.run.duration_us) {
@@ -239,8 +247,8 @@ impl Drawing<'_> {
         }
     }
 
-    /// One point, in seconds, for each slot that has values, at the time of its last one. Samples are at the ends of
-    /// what they are of.
+    /// Combines the values of each slot into one point, in seconds, at the time of the last one.
+    /// Samples are taken at the end of the interval that they describe.
     fn thin(&self, points: impl Iterator<Item = (u64, f64)>, one: fn(&[f64]) -> f64) -> Vec<Point> {
         let slot = |at_us: u64| at_us.saturating_sub(1) / self.slot;
         let points: Vec<(u64, f64)> = points.collect();
@@ -266,7 +274,7 @@ fn lowest(values: &[f64]) -> f64 {
     values.iter().copied().fold(f64::MAX, f64::min)
 }
 
-/// A link keeps its rate until it changes.
+/// Draws a rate as steps: it stays constant until it changes.
 fn steps(points: &[Point]) -> Vec<Point> {
     let mut steps: Vec<Point> = Vec::new();
     for (x, y) in points {
@@ -278,7 +286,7 @@ fn steps(points: &[Point]) -> Vec<Point> {
     steps
 }
 
-/// What lasts from when to when, in seconds: each until the next.
+/// Returns each value with its begin and end in seconds; each lasts until the next.
 fn stretches<T>(
     changes: impl Iterator<Item = (u64, T)>,
     end_us: u64,
@@ -291,7 +299,7 @@ fn stretches<T>(
     })
 }
 
-/// A stretch of a strip, with its words where there is room for them.
+/// Draws a period of a strip, with its words if there is space for them.
 fn draw_strip(surface: &mut Surface, frame: &Frame, stretch: (f64, f64), role: Role, words: &str) {
     let (from, to) = (frame.x_at(stretch.0), frame.x_at(stretch.1));
     surface.rect([(from, frame.top), (to, frame.bottom)], role, 1.0);
@@ -324,7 +332,7 @@ fn word(direction: Direction) -> &'static str {
     }
 }
 
-/// What becomes of a block.
+/// Fate of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     InTime,
@@ -332,10 +340,11 @@ enum Fate {
     Lost(LostReason),
 }
 
-/// The strokes of a mark, each from one place to another in units of its size.
+/// Strokes of a mark, each between two positions in units of its size.
 type Strokes = &'static [[Point; 2]];
 
-/// Every fate with its word and the shape of its mark: a stroke, a caret, a cross, a bar, a plus, a corner.
+/// Every fate with its word and the shape of its mark: a stroke, a caret, a cross, a bar, a plus, a
+/// corner.
 const FATES: [(Fate, &str, Strokes); 6] = [
     (Fate::InTime, "in time", &[[(0.0, -1.0), (0.0, 1.0)]]),
     (Fate::Late, "late", &[[(-1.0, -1.0), (0.0, 1.0)], [(0.0, 1.0), (1.0, -1.0)]]),
@@ -345,10 +354,10 @@ const FATES: [(Fate, &str, Strokes); 6] = [
     (Fate::Lost(LostReason::Closed), "closed", &[[(-1.0, -1.0), (-1.0, 1.0)], [(-1.0, 1.0), (1.0, 1.0)]]),
 ];
 
-/// A fate by its place in [`FATES`], and when its blocks were offered.
+/// Index of a fate in [`FATES`], and the times at which its blocks were offered.
 type Row = (usize, Vec<u64>);
 
-/// The fates that blocks of the flow had.
+/// Returns the fates of the flow's blocks.
 fn rows(flow: &FlowResult) -> Vec<Row> {
     let arrived = flow.latencies.iter().map(|point| {
         let timely = flow.deadline_us.is_none_or(|deadline| point.latency_us <= deadline);

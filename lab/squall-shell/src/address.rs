@@ -1,4 +1,4 @@
-//! Who has which address.
+//! Addresses of both sides.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -15,12 +15,12 @@ pub enum Family {
 }
 
 impl Family {
-    /// That of an address.
+    /// Returns the version of an address.
     pub(crate) fn of(address: IpAddr) -> Self {
         if address.is_ipv4() { Self::V4 } else { Self::V6 }
     }
 
-    /// The address that stands for all of them.
+    /// Returns the unspecified address (0.0.0.0 or ::).
     pub fn unspecified(self) -> IpAddr {
         match self {
             Self::V4 => Ipv4Addr::UNSPECIFIED.into(),
@@ -28,7 +28,7 @@ impl Family {
         }
     }
 
-    /// Bits of a path's subnet.
+    /// Prefix length of a path's subnet.
     pub(crate) fn subnet_bits(self) -> u8 {
         match self {
             Self::V4 => 24,
@@ -36,7 +36,7 @@ impl Family {
         }
     }
 
-    /// Bits of an address.
+    /// Length of an address in bits.
     pub(crate) fn address_bits(self) -> u8 {
         match self {
             Self::V4 => 32,
@@ -44,7 +44,8 @@ impl Family {
         }
     }
 
-    /// An address in a subnet: of a private network (RFC 1918), or unique local with a global id that is fixed (RFC 4193).
+    /// Returns a host's address in a subnet: private (RFC 1918), or unique local with a fixed
+    /// global id (RFC 4193).
     fn address(self, subnet: u8, host: u8) -> IpAddr {
         match self {
             Self::V4 => Ipv4Addr::new(10, 77, subnet, host).into(),
@@ -53,58 +54,58 @@ impl Family {
     }
 }
 
-/// Where the server side is reached over any path: 10.77.0.1, fd77::1.
+/// Returns the address of the server side that is reachable over any path: 10.77.0.1 or fd77::1.
 pub fn server(family: Family) -> IpAddr {
     family.address(0, SERVER)
 }
 
-/// The addresses of one path.
+/// Addresses of one path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Addresses {
-    /// The third number of its IPv4 subnet, a /24; the second of its IPv6 subnet, a /64.
+    /// Third number of its IPv4 subnet (a /24), and second group of its IPv6 subnet (a /64).
     subnet: u8,
 }
 
-/// Most paths: each takes a subnet beyond the server's.
+/// Maximum number of paths; each takes a subnet beyond the server's.
 pub(crate) const MAX_PATHS: usize = 254;
 
-/// The last number of the server's address.
+/// Host part of the server's address.
 const SERVER: u8 = 1;
 
-/// The last number of the client's address.
+/// Host part of the client's address.
 const CLIENT: u8 = 2;
 
-/// How many addresses a client can be given one after the other.
+/// Number of addresses that a client takes in rotation.
 const ALIASES: u32 = 250;
 
 impl Addresses {
-    /// Those of the path with this index, from 0.
+    /// Returns the addresses of the path with this index, from 0.
     ///
     /// # Panics
     ///
-    /// Beyond 254 paths.
+    /// If the index is 254 or more.
     pub fn of(path: usize) -> Self {
         assert!(path < MAX_PATHS, "paths are bounded when a shell is prepared");
         Self { subnet: path as u8 + 1 }
     }
 
-    /// The client's.
+    /// Returns the client's address.
     pub fn client(self, family: Family) -> IpAddr {
         family.address(self.subnet, CLIENT)
     }
 
-    /// The server's on this path.
+    /// Returns the server's address on this path.
     pub fn server(self, family: Family) -> IpAddr {
         family.address(self.subnet, SERVER)
     }
 
-    /// What the server takes for the client's address after this number of rebindings.
+    /// Returns the client's address as the server sees it after this number of rebindings.
     pub(crate) fn seen(self, family: Family, rebindings: u32) -> IpAddr {
-        // Below 255 by construction.
+        // At most 251: an octet holds it.
         family.address(self.subnet, CLIENT + (rebindings % ALIASES) as u8)
     }
 
-    /// The client's routing table for this path.
+    /// Number of the client's routing table for this path.
     pub(crate) fn table(self) -> u32 {
         100 + u32::from(self.subnet)
     }

@@ -1,4 +1,4 @@
-//! Processors that do not halt.
+//! Threads that keep processors from halting.
 
 use std::{
     hint, io,
@@ -18,21 +18,23 @@ use thread_priority::{
 
 use crate::error::ShellError;
 
-/// What the threads are called.
+/// Name of the threads.
 const NAME: &str = "squall-awake";
 
-/// Rounds between two looks at whether it is over: some microseconds.
+/// Rounds between two checks for the end: some microseconds.
 const ROUNDS: u32 = 1_000;
 
-/// Keeps every processor that this program may use from halting, until it is dropped.
+/// Keeps all processors of this program's affinity mask from halting, until it is dropped.
 ///
-/// A virtual processor that halts gives the real one away. Where the host of the machine has others to run it gets it back when
-/// their turn is over, which may be tens of milliseconds after a packet was due; one that never halts is not sent to the end of
-/// the line each time it has nothing to do. So a thread on each processor does nothing, without end. It is of the lowest
-/// priority there is (SCHED_IDLE, see sched(7)), and gives way at once to whatever has something to do.
+/// A virtual processor that halts releases the real one. If the host has others to run, the
+/// processor gets it back when their time slices end, which may be tens of milliseconds after a
+/// packet was due; a processor that never halts does not requeue each time it is idle. Therefore
+/// one thread per processor spins. It has the lowest priority (SCHED_IDLE, see sched(7)) and yields
+/// at once to any thread with work.
 ///
-/// This takes all the processor time that is left, of the real machine as well: for measurements that have the machine
-/// to themselves, and not where the time is rationed (a control group's `cpu.max`), for it uses the ration up.
+/// This uses all remaining processor time, of the real machine as well: use it for measurements
+/// that have the machine to themselves, and not where processor time is rationed (a control group's
+/// `cpu.max`), because it exhausts the ration.
 #[derive(Debug)]
 pub struct Awake {
     over: Arc<AtomicBool>,
@@ -40,11 +42,12 @@ pub struct Awake {
 }
 
 impl Awake {
-    /// Keeps them awake from now on. Call it after [`acquire`](crate::acquire), which wants a program of one thread.
+    /// Keeps the processors awake from now on. Call it after [`acquire`](crate::acquire), which
+    /// requires a program of one thread.
     ///
     /// # Errors
     ///
-    /// [`ShellError::System`] if the system refuses a thread, its priority or its place.
+    /// [`ShellError::System`] if the system refuses a thread, its priority or its affinity.
     pub fn keep() -> Result<Self, ShellError> {
         let mut awake = Self { over: Arc::default(), threads: Vec::new() };
         for processor in processors()? {
@@ -73,13 +76,13 @@ impl Drop for Awake {
     }
 }
 
-/// Those that this program may use.
+/// Returns the processors of this program's affinity mask.
 fn processors() -> io::Result<impl Iterator<Item = usize>> {
     let allowed = sched_getaffinity(None)?;
     Ok((0..CpuSet::MAX_CPU).filter(move |processor| allowed.is_set(*processor)))
 }
 
-/// Puts the calling thread behind all others on this processor.
+/// Pins the calling thread to this processor, at the lowest priority.
 fn settle(processor: usize) -> io::Result<()> {
     let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
     set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle)
@@ -98,15 +101,16 @@ mod tests {
 
     use super::*;
 
-    /// The scheduling policies and processor times (in ticks) of the threads that keep processors awake; see proc(5).
+    /// Returns scheduling policy and processor time (in ticks) of each thread that keeps a
+    /// processor awake; see proc(5).
     fn keeping() -> Vec<(u32, u64)> {
         let threads = fs::read_dir("/proc/self/task").expect("Linux has it");
         let of = |thread: io::Result<fs::DirEntry>| {
-            // A thread may end meanwhile.
+            // The thread may have ended since.
             let stat = fs::read_to_string(thread.ok()?.path().join("stat")).ok()?;
             let (name, fields) = stat.rsplit_once(')')?;
             let fields: Vec<&str> = fields.split_whitespace().collect();
-            // They are counted from 3 there, behind the name.
+            // proc(5) counts the fields after the name from 3.
             let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
             name.ends_with(NAME).then_some(())?;
             Some((field(41)? as u32, field(14)? + field(15)?))
@@ -131,7 +135,7 @@ mod tests {
         let used = |threads: &[(u32, u64)]| threads.iter().map(|(_, ticks)| ticks).sum::<u64>();
         soon("they are busy even if no other thread is", || used(&keeping()) != used(&first));
         drop(awake);
-        // The kernel lets a thread be joined before it takes it off the list.
+        // The kernel lets a thread be joined before it removes it from the list.
         soon("they are over", || keeping().is_empty());
     }
 }

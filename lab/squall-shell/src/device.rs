@@ -1,4 +1,4 @@
-//! The ends of links.
+//! TUN devices at the ends of links.
 
 use std::io::{self, ErrorKind};
 
@@ -7,7 +7,8 @@ use tun_rs::{DeviceBuilder, SyncDevice};
 
 use crate::error::ShellError;
 
-/// A TUN device in the network namespace of the calling thread. It is down and has no address.
+/// Opens a TUN device in the network namespace of the calling thread. It is down and has no
+/// address.
 pub(crate) fn open(name: &str) -> Result<SyncDevice, ShellError> {
     let build = || -> io::Result<SyncDevice> {
         let device = DeviceBuilder::new().name(name).enable(false).build_sync()?;
@@ -17,7 +18,7 @@ pub(crate) fn open(name: &str) -> Result<SyncDevice, ShellError> {
     build().map_err(|problem| refused(name, problem))
 }
 
-/// Devices cannot be had here at all, or not this one.
+/// Distinguishes a system without TUN devices from a refusal of this one.
 fn refused(name: &str, problem: io::Error) -> ShellError {
     let is_missing = problem.raw_os_error() == Some(ENODEV);
     if is_missing || matches!(problem.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) {

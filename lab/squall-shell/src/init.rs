@@ -1,7 +1,7 @@
-//! The first process of a side's process namespace: when it ends, the kernel kills all others there.
+//! First process of a side's process namespace: when it ends, the kernel kills all others there.
 //!
-//! So nothing that was started behind the links survives them, not what has put itself into the background, and not when
-//! the shell is killed, for then the kernel kills its init processes.
+//! Therefore no program that was started behind the links outlives them, even in the background. If
+//! the shell is killed, the kernel kills its init processes.
 
 use std::{
     ffi::OsString,
@@ -26,23 +26,25 @@ use signal_hook::{
     iterator::Signals,
 };
 
-/// What a shell says of a program that was not found.
+/// Exit code of POSIX shells for a program that was not found.
 const NOT_FOUND: i32 = 127;
-/// What a shell says of a program that may not be executed.
+/// Exit code of POSIX shells for a program that may not be executed.
 const NOT_EXECUTABLE: i32 = 126;
-/// What a shell adds to the number of a signal.
+/// Value that POSIX shells add to the number of a signal.
 const BY_SIGNAL: i32 = 128;
 
-/// Runs a program and waits for it: the last act of a process. `alive` and `command` are what
-/// [`Side::start`](crate::Side::start) has added to the arguments of the init process. Answers with the exit code: the program's,
-/// 128 and the signal's number if one ended it, 127 if there is no such program.
+/// Runs a program and waits for it, as the last act of a process.
+/// [`Side::start`](crate::Side::start) appends `alive` and `command` to the arguments of the init
+/// process. Returns the program's exit code, 128 plus the signal's number if a signal ended it, or
+/// 127 if there is no such program.
 pub fn run(alive: RawFd, command: &[OsString]) -> u8 {
     u8::try_from(wait_for(alive, command)).unwrap_or(1)
 }
 
 fn wait_for(alive: RawFd, command: &[OsString]) -> i32 {
     let signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM]);
-    // By the kernel when the shell ends, by hand if it ended, or asked this process to end, before that was agreed on.
+    // The kernel kills this process when the shell ends. If the shell ended, or requested this
+    // process's end, before this call, end now.
     if set_pdeathsig(Signal::SIGKILL).is_err() || is_over(alive) {
         return BY_SIGNAL + Signal::SIGKILL as i32;
     }
@@ -59,14 +61,14 @@ fn wait_for(alive: RawFd, command: &[OsString]) -> i32 {
     if let Ok(mut signals) = signals {
         std::thread::spawn(move || {
             for signal in signals.forever() {
-                // Those of the keyboard reach the program without help.
+                // Signals of the keyboard reach the program without help.
                 if let (SIGTERM | SIGHUP, Ok(signal)) = (signal, Signal::try_from(signal)) {
                     let _ = kill(child, signal);
                 }
             }
         });
     }
-    // Those that others have left behind end here as well.
+    // Also reap orphans.
     loop {
         match wait() {
             Ok(WaitStatus::Exited(pid, code)) if pid == child => return code,
@@ -77,7 +79,7 @@ fn wait_for(alive: RawFd, command: &[OsString]) -> i32 {
     }
 }
 
-/// Whether the shell has closed the other end of the pipe, or has written to it.
+/// `true` if the shell has closed the other end of the pipe, or has written to it.
 fn is_over(alive: RawFd) -> bool {
     let opened = OpenOptions::new()
         .read(true)
@@ -87,8 +89,8 @@ fn is_over(alive: RawFd) -> bool {
     !matches!(read, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
 }
 
-/// A `/proc` of these processes. Where the system refuses (in some containers) that of the shell stays, and only lists of
-/// processes are wrong.
+/// Mounts a `/proc` of this process namespace. If the system refuses (in some containers), the
+/// shell's `/proc` stays, and only process lists are wrong.
 fn show_own_processes() {
     let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
     let none: Option<&str> = None;

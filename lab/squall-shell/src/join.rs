@@ -1,7 +1,7 @@
-//! Entering a side of a running shell from another terminal.
+//! Entry to a side of a running shell from another terminal.
 //!
-//! The namespaces have no names, so a side is found by the thread that serves it: `squall-client` or `squall-server` of
-//! a process of the same user.
+//! The namespaces have no names, so a side is found by its thread: `squall-client` or
+//! `squall-server` of a process of the same user.
 
 use std::{
     ffi::OsString,
@@ -25,13 +25,13 @@ use signal_hook::{
 
 use crate::{error::ShellError, side};
 
-/// What the variables that programs behind the links have begin with.
+/// Prefix of the variables that a shell sets for programs behind the links.
 const VARIABLES: &str = "SQUALL_";
 
-/// The exit code of a program that was killed.
+/// Exit code for a program that was killed.
 const KILLED: u8 = 137;
 
-/// The end of the links to enter.
+/// End of the links to enter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// The client's side.
@@ -43,7 +43,7 @@ pub enum End {
 /// A side of a running shell that this process has entered.
 #[derive(Debug)]
 pub struct Joined {
-    /// Readable when the shell has ended.
+    /// Process descriptor that is readable once the shell has ended.
     shell: OwnedFd,
     /// Variables that the shell has set for its own programs.
     variables: Vec<(String, String)>,
@@ -53,21 +53,23 @@ pub struct Joined {
 #[derive(Debug)]
 struct Running {
     pid: u32,
-    /// Thread ids.
+    /// Id of the thread in the client's namespace.
     client: u32,
+    /// Id of the thread in the server's namespace.
     server: u32,
 }
 
-/// Enters a side of the shell with this process id, or of the only one that this user runs. The process must have a
-/// single thread. What it starts by [`Joined::run`] ends with the shell.
+/// Enters a side of the shell with this process id, or of the only one that this user runs. The
+/// process must have a single thread. Programs that [`Joined::run`] starts end with the shell.
 ///
 /// # Errors
 ///
-/// [`ShellError::Join`] if there is no such shell, or if several run and none is named; or what the system refuses.
+/// [`ShellError::Join`] if there is no such shell, if several run and no id is set, or if the
+/// system refuses.
 pub fn join(end: End, pid: Option<u32>) -> Result<Joined, ShellError> {
     let shell = choose(running()?, pid)?;
     let refused = |problem: io::Error| ShellError::Join(format!("process {}: {problem}", shell.pid));
-    // Before anything else, so that the number stands for the process that was found.
+    // First, so that the id refers to the process that was found.
     let alive =
         Pid::from_raw(shell.pid.cast_signed()).ok_or_else(|| refused(io::ErrorKind::NotFound.into()))?;
     let alive = pidfd_open(alive, PidfdFlags::empty()).map_err(|error| refused(error.into()))?;
@@ -79,17 +81,18 @@ pub fn join(end: End, pid: Option<u32>) -> Result<Joined, ShellError> {
 }
 
 impl Joined {
-    /// Runs a program there and answers with its exit code, as [`Side::start`](crate::Side::start) does: `init` is
-    /// the program that becomes its init process. 137 if the shell ended first.
+    /// Runs a program on the side and returns its exit code, as with
+    /// [`Side::start`](crate::Side::start): `init` is the program that becomes its init process.
+    /// Returns 137 if the shell ended first.
     ///
     /// # Errors
     ///
     /// If the init process cannot be started.
     pub fn run(self, init: Vec<OsString>, command: Vec<OsString>) -> Result<u8, ShellError> {
         let (reader, alive) = io::pipe()?;
-        // Those of the keyboard reach the program without help; this process stays to see it end.
+        // Signals of the keyboard reach the program without help; this process waits for its end.
         let mut signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM])?;
-        // No thread can be started once children belong to another process namespace.
+        // A thread cannot be started once children belong to another process namespace.
         let (to_terminate, init_to_terminate) = channel();
         let (to_kill, init_to_kill) = channel();
         thread("squall-signals", move || {
@@ -105,7 +108,7 @@ impl Joined {
         })?;
         unshare(CloneFlags::CLONE_NEWPID).map_err(io::Error::from)?;
         let mut child = side::start_init(init, command, self.variables, &reader, |mut start| start.spawn())?;
-        // Both threads are there as long as this process.
+        // Both threads run as long as this process.
         let _ = (to_terminate.send(child.id()), to_kill.send(child.id()));
         let code = child.wait()?.code();
         drop(alive);
@@ -122,14 +125,14 @@ fn wait_for(process: &OwnedFd) {
     while poll(&mut [PollFd::new(process, PollFlags::IN)], None).is_err() {}
 }
 
-/// Everything in the process namespace of an init process ends with it.
+/// Kills an init process, and with it everything in its process namespace.
 fn kill(init: u32) {
     if let Some(pid) = Pid::from_raw(init.cast_signed()) {
         let _ = kill_process(pid, Signal::KILL);
     }
 }
 
-/// Enters the user and the network namespace of a thread.
+/// Enters the user namespace and the network namespace of a thread.
 fn enter(namespaces: &Path) -> io::Result<()> {
     let [user, network] = ["user", "net"].map(|name| File::open(namespaces.join(name)));
     let user = user?;
@@ -139,7 +142,7 @@ fn enter(namespaces: &Path) -> io::Result<()> {
     Ok(setns(network?.as_fd(), CloneFlags::CLONE_NEWNET)?)
 }
 
-/// The shells of this user.
+/// Finds the shells of this user.
 fn running() -> io::Result<Vec<Running>> {
     let own = fs::metadata("/proc/self")?.uid();
     let mut shells: Vec<Running> = fs::read_dir("/proc")?
@@ -181,7 +184,8 @@ fn thread_called(pid: u32, name: &str) -> Option<u32> {
     threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok()).find(is_called)
 }
 
-/// The variables that the shell gave the program that this thread started; none where the kernel lists no children.
+/// Returns the variables that the shell set for the program that this thread started; `None` if the
+/// kernel does not list children.
 fn variables(thread: &Path) -> Option<Vec<(String, String)>> {
     let children = fs::read_to_string(thread.join("children")).ok()?;
     let init = children.split_whitespace().next()?;

@@ -1,4 +1,4 @@
-//! Logs of every packet on the links, written while they run.
+//! Logs of every packet on the links, written while the links run.
 
 use std::{
     fs::{self, File},
@@ -23,10 +23,10 @@ pub(crate) struct Logs {
     thread: Option<JoinHandle<Result<(), ShellError>>>,
 }
 
-/// How often the links are asked for their records: some thousand packets of a fast link.
+/// Interval at which records are taken from the links: some thousand packets of a fast link.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// The logs of one direction of a path.
+/// Logs of one direction of a path.
 struct Log {
     path: usize,
     direction: Direction,
@@ -34,7 +34,7 @@ struct Log {
     lines: Writer,
 }
 
-/// A file, and its name for errors.
+/// A file with its path for error messages.
 struct Writer {
     path: PathBuf,
     file: BufWriter<File>,
@@ -65,7 +65,7 @@ impl Logs {
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("squall-logs".to_owned()).spawn(move || {
             let outcome = keep_writing(&mut logs, &live, &stopped);
-            // No thread takes the records any more: after an error they would grow for as long as the links run.
+            // No thread takes the records after an error: they would grow as long as the links run.
             for log in &logs {
                 live.keep_records(log.path, log.direction, false);
             }
@@ -98,7 +98,7 @@ impl Drop for Logs {
     }
 }
 
-/// Writes what happens until `stop` is set, or an error.
+/// Writes records until `stop` is set or an error occurs.
 fn keep_writing(logs: &mut [Log], live: &Live<Packet>, stop: &AtomicBool) -> Result<(), ShellError> {
     loop {
         let last = stop.load(Ordering::Relaxed);
@@ -147,7 +147,7 @@ fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> ShellError {
     move |problem| ShellError::Log { path, problem }
 }
 
-/// Milliseconds since 1970, as mahimahi dates its logs.
+/// Returns milliseconds since 1970, the time base of mahimahi's logs.
 fn wall_clock() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
@@ -167,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    /// A client's end that sends what comes out of a socket.
+    /// The client's end, which sends the datagrams of a socket.
     struct Socket(UnixDatagram);
 
     impl Ports for Socket {
@@ -214,7 +214,7 @@ mod tests {
             Logs::start(folder.path(), &[path], &["wifi".to_owned()], Arc::clone(&live)).expect("logs");
         let pushed = || live.report().paths[0].up.pushed.packets;
         let send = || (0..200).for_each(|_| assert!(ours.send(b"x").is_ok()));
-        // More than a buffer full of lines.
+        // More lines than fit a buffer.
         send();
         eventually("an error", || logs.thread.as_ref().is_some_and(JoinHandle::is_finished));
         send();

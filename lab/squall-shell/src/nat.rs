@@ -1,8 +1,8 @@
-//! Changing an address in an IP packet, and the checksums that cover it.
+//! Address translation in IP packets, with the checksums that cover the addresses.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// One of the two addresses in an IP header (RFC 791 §3.1, RFC 8200 §3).
+/// Address field of an IP header (RFC 791 §3.1, RFC 8200 §3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Field {
     Source,
@@ -19,7 +19,7 @@ const V4_HEADER: usize = 20;
 /// Bytes of an IPv6 header without extensions.
 const V6_HEADER: usize = 40;
 
-/// The address there; `None` if this is no whole IP header.
+/// Returns the address in a field; `None` if the packet has no complete IP header.
 pub(crate) fn address(packet: &[u8], field: Field) -> Option<IpAddr> {
     let (at, bytes) = place(packet, field)?;
     let octets = &packet[at..at + bytes];
@@ -29,8 +29,8 @@ pub(crate) fn address(packet: &[u8], field: Field) -> Option<IpAddr> {
         .ok()
 }
 
-/// Whether a packet is for the hosts at the two ends of one link alone, as those of neighbour discovery and multicast
-/// listeners are (RFC 4861, RFC 3810). A path between a client and a server is no such link.
+/// `true` if a packet is link-local, as those of neighbour discovery and multicast listeners are
+/// (RFC 4861, RFC 3810). A path between client and server is not one link.
 pub(crate) fn is_of_one_link(packet: &[u8]) -> bool {
     let own = |ip: Ipv6Addr| {
         ip.is_unspecified() || ip.is_unicast_link_local() || ip.segments()[0] & 0xff0f == 0xff02
@@ -39,8 +39,9 @@ pub(crate) fn is_of_one_link(packet: &[u8]) -> bool {
     is_own(Field::Source) || is_own(Field::Destination)
 }
 
-/// Puts another address of the same family there, and makes the header's checksum and that of the transport right again. Any
-/// other packet stays as it is. Quotations inside ICMP errors keep the old address.
+/// Replaces an address by another of the same family, and adjusts the checksums of the header and
+/// of the transport. Any other packet stays as it is. Quotations inside ICMP errors keep the old
+/// address.
 pub(crate) fn replace(packet: &mut [u8], field: Field, new: IpAddr) {
     match (address(packet, field), new) {
         (Some(IpAddr::V4(old)), IpAddr::V4(new)) => swap(packet, field, &old.octets(), &new.octets()),
@@ -60,8 +61,9 @@ fn swap(packet: &mut [u8], field: Field, old: &[u8], new: &[u8]) {
     }
 }
 
-/// Damages what is behind the headers. A datagram of UDP gets a right checksum again, as from a box on the way that damages
-/// what it forwards: so the program gets it. Other packets keep theirs, and the system drops them.
+/// Damages the bytes behind the transport's first 8 bytes. A UDP datagram gets a valid checksum
+/// afterwards, as from a middlebox that damages the packets it forwards, so that the program
+/// receives it. Other packets keep their checksum, and the system drops them.
 pub(crate) fn damage(packet: &mut [u8], damage: impl FnOnce(&mut [u8])) {
     let Some(transport) = Transport::of(packet) else { return };
     let Some(payload) = packet.get_mut(transport.at + 8..) else { return };
@@ -73,7 +75,7 @@ pub(crate) fn damage(packet: &mut [u8], damage: impl FnOnce(&mut [u8])) {
     }
 }
 
-/// Where an address is, and its bytes.
+/// Returns the offset of an address and its length in bytes.
 fn place(packet: &[u8], field: Field) -> Option<(usize, usize)> {
     let (header, source, bytes) = match packet.first()? >> 4 {
         4 => (V4_HEADER, 12, 4),
@@ -84,19 +86,19 @@ fn place(packet: &[u8], field: Field) -> Option<(usize, usize)> {
     (packet.len() >= header).then_some((at, bytes))
 }
 
-/// What an IP packet has behind its headers.
+/// Transport part of an IP packet.
 #[derive(Debug, Clone, Copy)]
 struct Transport {
     protocol: u8,
-    /// Where it begins.
+    /// Offset of its first byte.
     at: usize,
-    /// Not a later fragment of a packet, which has no header of the transport.
+    /// `false` for a later fragment, which has no transport header.
     is_first: bool,
     is_v6: bool,
 }
 
 impl Transport {
-    /// `None` if the headers are not all there.
+    /// Returns `None` if the headers are incomplete.
     fn of(packet: &[u8]) -> Option<Self> {
         match packet.first()? >> 4 {
             4 if packet.len() >= V4_HEADER => {
@@ -116,7 +118,7 @@ impl Transport {
         const FRAGMENT: u8 = 44;
         const DESTINATION: u8 = 60;
         let (mut protocol, mut at, mut is_first) = (packet[6], V6_HEADER, true);
-        // It ends, for each header takes eight bytes at least.
+        // The loop ends: each header takes at least eight bytes.
         loop {
             let header = packet.get(at..at + 8);
             at += match protocol {
@@ -134,12 +136,12 @@ impl Transport {
         }
     }
 
-    /// The checksum that covers the addresses; only the first fragment has it.
+    /// Returns the checksum that covers the addresses; only the first fragment has one.
     fn checksum(self) -> Option<Checksum> {
         let offset = match self.protocol {
             TCP => 16,
             UDP => 6,
-            // That of IPv4 covers no addresses.
+            // ICMP's checksum over IPv4 covers no addresses.
             ICMPV6 if self.is_v6 => 2,
             _ => return None,
         };
@@ -147,7 +149,7 @@ impl Transport {
     }
 }
 
-/// The checksum of a transport.
+/// Checksum field of a transport.
 #[derive(Debug, Clone, Copy)]
 struct Checksum {
     at: usize,
@@ -155,7 +157,7 @@ struct Checksum {
 }
 
 impl Checksum {
-    /// Makes it right again where these bytes were replaced.
+    /// Adjusts it for replaced bytes.
     fn adjust(self, packet: &mut [u8], old: &[u8], new: &[u8]) {
         let is_absent =
             |packet: &[u8]| self.may_be_absent && packet.get(self.at..self.at + 2) == Some(&[0, 0]);
@@ -163,14 +165,15 @@ impl Checksum {
             return;
         }
         adjust(packet, self.at, old, new);
-        // Zero would say that there is none (RFC 768).
+        // Zero means no checksum (RFC 768).
         if is_absent(packet) {
             packet[self.at..self.at + 2].copy_from_slice(&[0xff, 0xff]);
         }
     }
 }
 
-/// What becomes of the checksum at a place when bytes that it covers change (RFC 1624 §3, equation 3).
+/// Adjusts the checksum at an offset for a change of bytes that it covers (RFC 1624 §3, equation
+/// 3).
 fn adjust(packet: &mut [u8], at: usize, old: &[u8], new: &[u8]) {
     let Some(field) = packet.get_mut(at..at + 2) else { return };
     let words = |bytes: &[u8]| -> Vec<u16> {
@@ -191,7 +194,7 @@ mod tests {
 
     use super::*;
 
-    /// The sum over the words (RFC 1071), which a right checksum brings to 0xffff.
+    /// Sums the words (RFC 1071); with a valid checksum the result is 0xffff.
     fn sum(parts: &[&[u8]]) -> u16 {
         let mut sum = 0u32;
         for part in parts {
@@ -205,20 +208,20 @@ mod tests {
         sum as u16
     }
 
-    /// What the checksum of a transport covers beside it (RFC 9293 §3.1, RFC 8200 §8.1).
+    /// Returns the pseudo header that a transport checksum covers (RFC 9293 §3.1, RFC 8200 §8.1).
     fn pseudo(packet: &[u8], protocol: u8, body: &[u8]) -> Vec<u8> {
         let addresses = if packet[0] >> 4 == 4 { &packet[12..20] } else { &packet[8..40] };
         [addresses, &[0, protocol], &(body.len() as u16).to_be_bytes()[..]].concat()
     }
 
-    /// With the headers of this packet that come before the transport's.
+    /// `true` if the checksums of the packet are valid; `headers` is the length of its IP headers.
     fn is_right(packet: &[u8], headers: usize, protocol: u8) -> bool {
         let (header, body) = packet.split_at(headers);
         let header_is_right = packet[0] >> 4 == 6 || sum(&[header]) == 0xffff;
         header_is_right && sum(&[&pseudo(packet, protocol, body), body]) == 0xffff
     }
 
-    /// Headers of the network, of IPv4 or of IPv6, of that with options for the destination.
+    /// IP headers of a test packet: IPv4, IPv6, or IPv6 with destination options.
     #[derive(Debug, Clone, Copy, PartialEq)]
     enum Kind {
         V4,
@@ -247,7 +250,7 @@ mod tests {
         packet
     }
 
-    /// A packet with a right checksum, and the bytes before its transport.
+    /// Returns a packet with valid checksums, and the length of its IP headers.
     fn packet(kind: Kind, protocol: u8, payload: &[u8]) -> (Vec<u8>, usize) {
         let mut packet = headers(kind, protocol);
         let before = packet.len();
@@ -266,7 +269,7 @@ mod tests {
         (packet, before)
     }
 
-    /// Turns a bit over.
+    /// Flips a bit.
     fn turn(bytes: &mut [u8], bit: u8) {
         let place = usize::from(bit) / 8 % bytes.len().max(1);
         if let Some(byte) = bytes.get_mut(place) {

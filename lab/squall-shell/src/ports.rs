@@ -1,4 +1,4 @@
-//! The devices at both ends of each path.
+//! Devices at both ends of each path.
 
 use std::{
     borrow::Cow,
@@ -18,13 +18,13 @@ use crate::{
 /// An IP packet.
 pub(crate) type Packet = Box<[u8]>;
 
-/// The devices of all paths.
+/// Devices of all paths.
 pub(crate) struct Devices {
     paths: Vec<Path>,
     buffer: Box<[u8]>,
 }
 
-/// The two ends of a path.
+/// Both ends of a path.
 struct Path {
     client: SyncDevice,
     server: SyncDevice,
@@ -32,11 +32,11 @@ struct Path {
     rebindings: u32,
 }
 
-/// Packets read from a device before the others have their turn.
+/// Packets read from a device before the next one is served.
 const BATCH: usize = 32;
 
 impl Devices {
-    /// The devices of the paths in order: the client's end and the server's.
+    /// Takes the devices of the paths in order, each as client's end and server's end.
     pub(crate) fn new(ends: impl IntoIterator<Item = (SyncDevice, SyncDevice)>) -> Self {
         let path = |(index, (client, server))| Path {
             client,
@@ -51,7 +51,7 @@ impl Devices {
 impl Ports for Devices {
     type Packet = Packet;
 
-    /// Both ends of each path in turn, the client's first.
+    /// Returns both ends of each path, the client's first.
     fn watched(&self) -> Vec<BorrowedFd<'_>> {
         self.paths.iter().flat_map(|path| [path.client.as_fd(), path.server.as_fd()]).collect()
     }
@@ -88,7 +88,7 @@ impl Ports for Devices {
         if sent.is_ok() { Outcome::Sent } else { Outcome::Refused }
     }
 
-    /// Gives the client another address towards the server; answers to the old one go nowhere.
+    /// Changes the client's address as the server sees it; packets to the old one are dropped.
     fn rebind(&mut self, path: usize) -> io::Result<()> {
         self.paths[path].rebindings += 1;
         Ok(())
@@ -96,13 +96,13 @@ impl Ports for Devices {
 }
 
 impl Path {
-    /// What the server takes for the client's address.
+    /// Returns the client's address as the server sees it.
     fn seen(&self, family: Family) -> IpAddr {
         self.addresses.seen(family, self.rebindings)
     }
 
-    /// The packet as it enters the link; `None` if it is not for it: no IP, of neighbours on one link, or for an address that the
-    /// client has no more.
+    /// Returns the packet as it enters the link. `None` if it does not belong there: not IP,
+    /// link-local, or to an address that the client no longer has.
     fn translate_in(&self, direction: Direction, packet: &[u8]) -> Option<Packet> {
         let destination = address(packet, Field::Destination)?;
         if nat::is_of_one_link(packet) {

@@ -1,4 +1,4 @@
-//! The right to make namespaces.
+//! Right to create namespaces.
 
 use std::{fs, io};
 
@@ -10,16 +10,17 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::error::ShellError;
 
-/// By which right the shell makes namespaces.
+/// Source of the right to create namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Privilege {
-    /// It has the capabilities (as root has).
+    /// The process has the capabilities (as root has).
     Capabilities,
-    /// It has entered a user namespace, in which it passes for root. Files are still the user's own.
+    /// The process has entered a user namespace, in which it appears as root. Files still belong to
+    /// the user.
     UserNamespace,
 }
 
-/// Gets the right to make namespaces: it is there, or a user namespace gives it.
+/// Acquires the right to create namespaces: uses the capabilities, or else enters a user namespace.
 ///
 /// # Errors
 ///
@@ -32,7 +33,7 @@ pub fn acquire() -> Result<Privilege, ShellError> {
     let (user, group) = (getuid(), getgid());
     let refused = |problem: io::Error| ShellError::Privilege { problem };
     unshare(CloneFlags::CLONE_NEWUSER).map_err(|errno| refused(errno.into()))?;
-    // Who may not set groups may map his own; see user_namespaces(7).
+    // A process that may not set groups may map its own group; see user_namespaces(7).
     for (file, text) in [
         ("setgroups", "deny".to_owned()),
         ("uid_map", format!("0 {user} 1")),

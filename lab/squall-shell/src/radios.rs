@@ -1,4 +1,4 @@
-//! What the links' radios report, for the programs behind them.
+//! Radio reports of the links, in files for the programs behind them.
 
 use std::{
     fs::{self, File, Permissions},
@@ -29,11 +29,11 @@ pub(crate) struct Radios {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The place of the reports: a folder with an empty file for each interface whose path has a radio.
+/// A folder with an empty file for each interface whose path has a radio.
 #[derive(Debug)]
 pub(crate) struct ReportFiles {
     folder: Folder,
-    /// By path.
+    /// Files by path.
     files: Vec<Option<File>>,
 }
 
@@ -41,27 +41,29 @@ pub(crate) struct ReportFiles {
 #[derive(Debug)]
 struct Folder {
     place: TempDir,
-    /// Locked: the kernel takes the lock away with its owner, and so others see whether that one lives.
+    /// Locked folder. The kernel releases the lock when its owner ends, so that other shells can
+    /// detect that.
     #[expect(dead_code, reason = "what counts is that it is open")]
     lock: File,
 }
 
-/// How often the radios are asked: far more often than they report.
+/// Interval at which the radios are polled: far shorter than that of their reports.
 const PERIOD: Duration = Duration::from_millis(5);
 
-/// What the names of such folders begin with. The rest is random, so that no other user can be there first.
+/// Prefix of the folders' names. The rest is random, so that no other user can create it first.
 const NAME: &str = "squall-shell-";
 
-/// A folder that is younger than this may be about to be locked.
+/// Minimum age of a folder that may be removed. A younger one may not be locked yet.
 const GROWN: Duration = Duration::from_secs(60);
 
-/// Permissions of the folder: others may open a file whose name they have, since programs behind the links need not run
-/// as the shell's user. Only that user may add or replace anything.
+/// Permissions of the folder: other users may open a file whose name they have, because programs
+/// behind the links need not run as the shell's user. Only that user may add or replace files.
 const FOLDER_MODE: u32 = 0o711;
 const FILE_MODE: u32 = 0o644;
 
 impl ReportFiles {
-    /// The folder, and the files of these interfaces; an empty name stands for a path without a radio.
+    /// Creates the folder and the files of these interfaces; an empty name stands for a path
+    /// without a radio.
     pub(crate) fn prepare(interfaces: &[&str]) -> Result<Self, ShellError> {
         let base = std::env::temp_dir();
         let failed = |path: &Path| {
@@ -88,15 +90,15 @@ impl Folder {
         let private = Permissions::from_mode(0o700);
         let place = tempfile::Builder::new().prefix(NAME).permissions(private).tempdir_in(base)?;
         let lock = File::open(place.path())?;
-        // Where there are no locks no shell takes the folder for a left one either.
+        // Without locks, no shell can detect a folder as abandoned either.
         let _ = flock(&lock, FlockOperation::NonBlockingLockExclusive);
-        // By itself, since a mode at the making is subject to the umask.
+        // Separately, because the mode at creation is subject to the umask.
         lock.set_permissions(Permissions::from_mode(FOLDER_MODE))?;
         Ok(Self { place, lock })
     }
 }
 
-/// A new file that everybody may read.
+/// Creates a file that every user may read.
 fn readable(path: &Path) -> io::Result<File> {
     let file = File::create_new(path)?;
     file.set_permissions(Permissions::from_mode(FILE_MODE))?;
@@ -104,7 +106,7 @@ fn readable(path: &Path) -> io::Result<File> {
 }
 
 impl Radios {
-    /// Starts the thread that writes them.
+    /// Starts the thread that writes the reports.
     pub(crate) fn start(external: ReportFiles, live: Arc<Live<Packet>>) -> Result<Self, ShellError> {
         let ReportFiles { folder, mut files } = external;
         let stop = Arc::new(AtomicBool::new(false));
@@ -136,18 +138,18 @@ impl Drop for Radios {
     }
 }
 
-/// Removes the folders of radios that shells have left behind which were killed.
+/// Removes the folders that killed shells have left behind.
 pub(crate) fn tidy() {
     sweep(&std::env::temp_dir(), GROWN);
 }
 
-/// Removes the folders of shells that were killed: this user's, not locked, and not that young.
+/// Removes this user's folders of killed shells: not locked, and at least `grown` old.
 fn sweep(base: &Path, grown: Duration) {
     let Ok(entries) = fs::read_dir(base) else { return };
     let ours = rustix::process::geteuid().as_raw();
     for entry in entries.flatten() {
         let is_named = entry.file_name().to_str().is_some_and(|name| name.starts_with(NAME));
-        // Of the entry itself, whatever it may point to.
+        // Metadata of the entry itself, not of the target of a symbolic link.
         let left = entry.metadata().is_ok_and(|about| {
             let age = about.modified().ok().and_then(|at| at.elapsed().ok());
             about.is_dir() && about.uid() == ours && age.is_some_and(|age| age >= grown)

@@ -1,14 +1,14 @@
-//! What a shell has seen.
+//! Reports of a running shell.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use squall_net::LiveReport;
 
-/// What has happened on the links so far.
+/// Counters of the links so far.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShellReport {
-    /// Of the links, and how late packets were.
+    /// Counters of the links, and lateness of packets.
     #[serde(flatten)]
     pub live: LiveReport,
     /// Packets that the kernel dropped because the shell was late to read them.
@@ -16,7 +16,8 @@ pub struct ShellReport {
 }
 
 impl ShellReport {
-    /// Why the emulation was not true, if it was not; see [`LiveReport::invalid`].
+    /// Returns the reason why the emulation was not accurate, if it was not; see
+    /// [`LiveReport::invalid`].
     pub fn invalid(&self, threshold: Duration) -> Option<String> {
         self.live.invalid(self.overruns, threshold)
     }

@@ -1,4 +1,4 @@
-//! Putting it together: two sides, and the links between them.
+//! Assembly of a shell: two sides and the links between them.
 
 use std::{ops::RangeInclusive, path::Path, sync::Arc};
 
@@ -17,13 +17,14 @@ use crate::{
     wiring::{self, Interface},
 };
 
-/// MTUs that an interface can have: the smallest of IPv4 (RFC 791), and the largest of a TUN device.
+/// MTUs that an interface can have: from the minimum of IPv4 (RFC 791) to the maximum of a TUN
+/// device.
 const MTUS: RangeInclusive<u64> = 68..=65_535;
 
-/// The smallest MTU of IPv6 (RFC 8200 §5).
+/// Minimum MTU of IPv6 (RFC 8200 §5).
 const LEAST_OF_IPV6: u64 = 1_280;
 
-/// Both sides with all their devices, addresses and routes; nothing passes between them yet.
+/// Both sides with all devices, addresses and routes; no packet passes between them yet.
 pub struct Prepared {
     families: &'static [Family],
     sides: Sides,
@@ -33,7 +34,7 @@ pub struct Prepared {
     radios: Option<ReportFiles>,
 }
 
-/// Running links. Dropping it stops them and kills every program on either side.
+/// Running links. Dropping it stops them and kills all programs on both sides.
 #[derive(Debug)]
 pub struct Shell {
     logs: Option<Logs>,
@@ -47,27 +48,29 @@ pub struct Shell {
 struct Sides {
     client: Side,
     server: Side,
-    /// By path.
+    /// Interfaces of the client and of the server, by path.
     interfaces: Vec<[Interface; 2]>,
 }
 
 impl Prepared {
-    /// Makes both sides, with addresses of IPv4 and of IPv6. They have no IPv6 if an MTU is below 1,280 bytes, or if the system
-    /// has none; see [`families`](Self::families). Files that the paths name must have been [loaded](PathConfig::load). The
-    /// right to do so must have been [acquired](crate::acquire).
+    /// Creates both sides, with IPv4 and IPv6 addresses. They have no IPv6 if an MTU is below 1,280
+    /// bytes or if the system has none; see [`families`](Self::families). Files that the paths name
+    /// must have been [loaded](PathConfig::load), and the right to create namespaces must have been
+    /// [acquired](crate::acquire).
     ///
     /// # Errors
     ///
-    /// If the links cannot be built, or what the system refuses.
+    /// If the links cannot be built, or if the system refuses.
     pub fn new(paths: &[PathConfig], seed: u64) -> Result<Self, ShellError> {
         Self::with(paths, seed, false)
     }
 
-    /// The same with addresses of IPv6 alone.
+    /// Creates both sides with IPv6 addresses only; otherwise like [`new`](Self::new).
     ///
     /// # Errors
     ///
-    /// Also if an MTU is below 1,280 bytes, or if the system has no IPv6.
+    /// Errors of [`new`](Self::new); also if an MTU is below 1,280 bytes, or if the system has no
+    /// IPv6.
     pub fn over_ipv6(paths: &[PathConfig], seed: u64) -> Result<Self, ShellError> {
         Self::with(paths, seed, true)
     }
@@ -128,29 +131,30 @@ impl Prepared {
         Ok(Self { families, sides, network, devices, paths: paths.to_vec(), radios })
     }
 
-    /// Names of the interfaces of the paths, the same on both sides.
+    /// Returns the names of the paths' interfaces, which are the same on both sides.
     pub fn interfaces(&self) -> Vec<String> {
         self.sides.interfaces.iter().map(|[client, _]| client.name.clone()).collect()
     }
 
-    /// The versions of IP of which both sides have addresses, IPv4 first.
+    /// Returns the versions of IP of which both sides have addresses, IPv4 first.
     pub fn families(&self) -> &'static [Family] {
         self.families
     }
 
-    /// The folder with a file for each interface whose path has a radio, in which that reports what it measures; see
-    /// [`external`](squall_signal::external). `None` if no path has one.
+    /// Returns the folder with a file for each interface whose path has a radio, to which the
+    /// radio's reports are written; see [`external`](squall_signal::external). `None` if no path
+    /// has a radio.
     pub fn radios(&self) -> Option<&Path> {
         self.radios.as_ref().map(ReportFiles::folder)
     }
 
-    /// The server's side, whose program may start before the links do.
+    /// Returns the server's side, whose program may start before the links do.
     pub fn server(&self) -> &Side {
         &self.sides.server
     }
 
-    /// Lets packets pass: time 0 of the paths' events is now. With a folder for `logs` each direction of each path
-    /// is written down there packet by packet; see `docs/shell.md`.
+    /// Starts the links: time 0 of the paths' events is now. With a folder for `logs`, each
+    /// direction of each path is logged there packet by packet; see `docs/shell.md`.
     ///
     /// # Errors
     ///
@@ -166,21 +170,21 @@ impl Prepared {
 }
 
 impl Shell {
-    /// The client's side.
+    /// Returns the client's side.
     pub fn client(&self) -> &Side {
         &self.sides.client
     }
 
-    /// The server's side.
+    /// Returns the server's side.
     pub fn server(&self) -> &Side {
         &self.sides.server
     }
 
-    /// What has happened so far.
+    /// Returns the counters so far.
     ///
     /// # Errors
     ///
-    /// If the kernel does not report what it has dropped.
+    /// If the kernel does not report its drops.
     pub fn report(&self) -> Result<ShellReport, ShellError> {
         let Sides { client, server, interfaces } = &self.sides;
         let ends = |end: usize| interfaces.iter().map(|both| both[end].clone()).collect::<Vec<_>>();
@@ -194,13 +198,13 @@ impl Shell {
     ///
     /// # Errors
     ///
-    /// What could not be written, now or before.
+    /// [`ShellError::Log`] if a record could not be written, now or before.
     pub fn finish_logs(&mut self) -> Result<(), ShellError> {
         self.logs.take().map_or(Ok(()), Logs::finish)
     }
 }
 
-/// Gives a side a device for each path, all wired up.
+/// Opens a device for each path on a side and configures all of them.
 fn equip(
     side: &Side,
     interfaces: Vec<Interface>,
@@ -216,11 +220,12 @@ fn equip(
     })
 }
 
-/// A name for the interface of each path: the path's own if the system takes it, else `link` and its number.
+/// Returns an interface name for each path: the path's own if the system accepts it, else `link`
+/// and its number.
 fn interface_names<'a>(paths: impl Iterator<Item = &'a str>) -> Vec<String> {
-    // Without the byte that ends it; see IFNAMSIZ in netdevice(7).
+    // IFNAMSIZ without the terminating byte; see netdevice(7).
     const LONGEST: usize = 15;
-    // The loopback device, and the kernel's settings of all devices and of those to come.
+    // The loopback device, and the kernel's settings for all devices and for new ones.
     const TAKEN: [&str; 3] = ["lo", "all", "default"];
     let fits = |name: &str| {
         (1..=LONGEST).contains(&name.len())

@@ -1,4 +1,4 @@
-//! Addresses, routes and rules of a side, by netlink.
+//! Addresses, routes and rules of a side, set by netlink.
 
 use std::{fmt::Display, fs, net::IpAddr};
 
@@ -21,25 +21,27 @@ use crate::{
 /// The end of a link on one side.
 #[derive(Debug, Clone)]
 pub(crate) struct Interface {
-    /// Of the device.
+    /// Name of the device.
     pub(crate) name: String,
-    /// Of the path.
+    /// Addresses of its path.
     pub(crate) addresses: Addresses,
-    /// Of these versions of IP.
+    /// Versions of IP of which it has addresses.
     pub(crate) families: &'static [Family],
-    /// Largest packet, in bytes.
+    /// Maximum packet size in bytes.
     pub(crate) mtu: u32,
 }
 
-/// Rules by address come before those by interface.
+/// Priority of the first rule by address; rules by address precede those by interface.
 const BY_ADDRESS: u32 = 1_000;
+/// Priority of the first rule by interface.
 const BY_INTERFACE: u32 = 2_000;
 
-/// Packets that the kernel keeps for the shell's thread before it drops them. They should never be many.
+/// Packets that the kernel queues for the shell's thread before it drops them. The queue should
+/// stay short.
 const BACKLOG: u32 = 1_000;
 
-/// Gives the client's side, in whose namespace the calling thread must be, its addresses and a routing table for each
-/// path.
+/// Configures the client's side, in whose namespace the calling thread must be: its addresses, and
+/// a routing table for each path.
 pub(crate) fn wire_client(interfaces: &[Interface]) -> Result<(), ShellError> {
     connected("client", async |net| {
         for (place, interface) in interfaces.iter().enumerate() {
@@ -51,7 +53,7 @@ pub(crate) fn wire_client(interfaces: &[Interface]) -> Result<(), ShellError> {
                 let route = RouteMessageBuilder::<IpAddr>::new().output_interface(index).pref_source(own);
                 let route = net.checked(name, route)?;
                 net.route(name, route.clone().table_id(addresses.table())).await?;
-                // A socket that binds to nothing uses the first path.
+                // An unbound socket uses the first path.
                 net.route(name, route.priority(place as u32 + 1)).await?;
                 net.rule(interface, family, BY_ADDRESS + place as u32, RuleAttribute::Source(own)).await?;
                 let through = RuleAttribute::Oifname(name.clone());
@@ -62,8 +64,9 @@ pub(crate) fn wire_client(interfaces: &[Interface]) -> Result<(), ShellError> {
     })
 }
 
-/// Gives the server's side, in whose namespace the calling thread must be, its addresses. Its routes are those of its
-/// subnets, so it answers over the path whose address it was called from.
+/// Configures the addresses of the server's side, in whose namespace the calling thread must be.
+/// Its routes are those of its subnets, so it answers over the path to whose address the client
+/// sent.
 pub(crate) fn wire_server(interfaces: &[Interface]) -> Result<(), ShellError> {
     connected("server", async |net| {
         let lo = net.index("lo").await?;
@@ -81,7 +84,8 @@ pub(crate) fn wire_server(interfaces: &[Interface]) -> Result<(), ShellError> {
     })
 }
 
-/// Packets that the kernel has dropped because the shell did not take them from the devices in time.
+/// Returns the number of packets that the kernel has dropped because the shell did not read them
+/// from the devices in time.
 pub(crate) fn overruns(side: &'static str, interfaces: &[Interface]) -> Result<u64, ShellError> {
     connected_to(side, async |net| {
         let mut sum = 0;
@@ -92,13 +96,13 @@ pub(crate) fn overruns(side: &'static str, interfaces: &[Interface]) -> Result<u
     })
 }
 
-/// A conversation with the kernel about the calling thread's namespace.
+/// Netlink connection in the calling thread's namespace.
 struct Net {
     side: &'static str,
     handle: Handle,
 }
 
-/// Does something to a side whose loopback device is up.
+/// Runs work on a side after setting its loopback device up.
 fn connected(
     side: &'static str,
     work: impl AsyncFnOnce(&Net) -> Result<(), ShellError>,
@@ -125,9 +129,10 @@ fn connected_to<R>(
     })
 }
 
-/// Changes settings of the namespace that would get in the way: filters of the host's, and the packets by which a device finds its
-/// addresses and routers, as they have them already. Where `/proc/sys` cannot be written they stay; such packets are then
-/// ignored by the shell, and the filter only matters where it was made strict. Returns whether there can be IPv6.
+/// Changes settings of the namespace that would interfere: reverse-path filters of the host,
+/// and packets by which a device looks for addresses and routers, because all of them are
+/// configured already. If `/proc/sys` cannot be written, the settings stay; the shell then ignores
+/// such packets, and the filter matters only if it is strict. Returns `true` if IPv6 is available.
 pub(crate) fn settle() -> bool {
     const NO_IPV6: &str = "/proc/sys/net/ipv6/conf/default/disable_ipv6";
     for (setting, value) in [
@@ -145,7 +150,7 @@ pub(crate) fn settle() -> bool {
 }
 
 impl Net {
-    /// The outcome of a request, with the name of the side and of the device in its error.
+    /// Adds the names of the side and of the device to the error of a request.
     fn checked<T>(&self, what: &str, outcome: Result<T, impl Display>) -> Result<T, ShellError> {
         outcome.map_err(|problem| ShellError::Wiring {
             side: self.side,
@@ -160,7 +165,8 @@ impl Net {
         self.checked(name, found.map(|link| link.header.index).ok_or("there is no such device"))
     }
 
-    /// Gives a device an address. One of IPv6 can be used at once, as no other host can have it (IFA_F_NODAD).
+    /// Assigns an address to a device. An IPv6 address is usable at once, because no other host can
+    /// have it (IFA_F_NODAD).
     async fn address(&self, name: &str, index: u32, address: IpAddr, bits: u8) -> Result<(), ShellError> {
         let mut request = self.handle.address().add(index, address, bits);
         if address.is_ipv6() {
@@ -173,7 +179,7 @@ impl Net {
         self.checked(name, self.handle.route().add(route.build()).execute().await)
     }
 
-    /// Sends packets from an address or through an interface to the table of a path.
+    /// Routes packets from an address or through an interface by the table of a path.
     async fn rule(
         &self,
         interface: &Interface,
@@ -196,7 +202,7 @@ impl Net {
         self.checked(&interface.name, rule.execute().await)
     }
 
-    /// Gives a device its MTU and switches it on.
+    /// Sets the MTU of a device, sets the device up and returns its index.
     async fn raise(&self, interface: &Interface) -> Result<u32, ShellError> {
         let Interface { name, mtu, .. } = interface;
         let index = self.index(name).await?;

@@ -1,6 +1,7 @@
-//! Whether real packets between real sockets meet what the links say: delay, rate, loss, and two fast links at once.
+//! Checks that real packets between real sockets match the configuration of the links: delay, rate,
+//! loss, and two fast links at once.
 //!
-//! A program of its own, for namespaces without root can only be entered before there are threads.
+//! The test has no harness: without root, namespaces can only be entered before there are threads.
 
 #[cfg(not(target_os = "linux"))]
 fn main() {
@@ -12,7 +13,7 @@ mod measure;
 
 #[cfg(target_os = "linux")]
 fn main() {
-    // Before a user namespace makes everybody pass for root.
+    // Before entering a user namespace, in which every user appears as root.
     let must_be_possible =
         std::path::Path::new("/dev/net/tun").exists() && rustix::process::geteuid().is_root();
     match probe() {
@@ -31,7 +32,7 @@ fn main() {
     }
 }
 
-/// Whether there can be a shell here: the right to namespaces, and devices in them.
+/// Checks that a shell can be made here: the right to create namespaces, and devices in them.
 #[cfg(target_os = "linux")]
 fn probe() -> Result<squall_shell::Privilege, squall_shell::ShellError> {
     let privilege = squall_shell::acquire()?;

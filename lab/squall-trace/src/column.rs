@@ -9,8 +9,8 @@ use crate::{
 
 /// A quantity that can be read from a number in a column of a table.
 pub trait Sample: Copy {
-    /// Reads a number of the column's unit (given by the ending of its name), or nothing if that unit does
-    /// not suit or the number is out of range.
+    /// Converts a number in the column's unit (the ending of its name). Returns `None` if that unit
+    /// does not suit or the number is out of range.
     fn from_column(value: f64, column: &str) -> Option<Self>;
 }
 
@@ -32,8 +32,8 @@ impl Sample for Ratio {
     }
 }
 
-/// The nearest whole number of the smallest unit, unless the column has another unit, or it is negative or so large that a
-/// double no longer counts in ones.
+/// Returns the nearest whole number of the smallest unit. `None` if the column has another unit, or
+/// the value is negative or too large for a double to represent every integer.
 fn whole(value: f64, column: &str, units: [(&str, f64); 3]) -> Option<u64> {
     let unit = column.rsplit('_').next()?;
     let (_, factor) = units.into_iter().find(|(name, _)| name.eq_ignore_ascii_case(unit))?;
@@ -41,11 +41,13 @@ fn whole(value: f64, column: &str, units: [(&str, f64); 3]) -> Option<u64> {
     (0.0..9e15).contains(&value).then(|| value.round() as u64)
 }
 
-/// The values of a column of a table, times `scale`, with their times from the column `time_s`. Rows with an empty value are
-/// left out, so there may be none. `file` is the name of the file in errors.
+/// Returns the values of a column of a table, times `scale`, with their times from the column
+/// `time_s`. Rows with an empty value are left out, so there may be none. `file` is the name of the
+/// file in errors.
 ///
 /// # Errors
-/// As [`Recording::load`](crate::Recording::load) of a table whose rate has this name; also if the unit at its end does not suit.
+/// As [`Recording::load`](crate::Recording::load) of a table whose rate has this name; also if the
+/// unit at its end does not suit.
 pub fn column<V: Sample>(
     file: &str,
     text: &str,
@@ -64,7 +66,7 @@ pub fn column<V: Sample>(
     Ok(steps)
 }
 
-/// Whether a table has a column of that name.
+/// Returns `true` if a table has a column of that name.
 pub fn has_column(text: &str, name: &str) -> bool {
     Sheet::open("", text, Layout::Delimited).is_ok_and(|sheet| sheet.has(&[name]))
 }

@@ -1,4 +1,4 @@
-//! Does the signal lead? Rank correlation of the quality index with the rate, at several lags.
+//! Lead of the signal: rank correlation of the quality index with the rate, at several lags.
 
 use std::ops::RangeInclusive;
 
@@ -6,30 +6,31 @@ use squall_signal::QualityIndex;
 
 use crate::{Micros, Recording};
 
-/// The lags that are looked at, in seconds.
+/// The evaluated lags, in seconds.
 pub const LAGS: RangeInclusive<i64> = -2..=5;
 
-/// An index counts until the next one, but not longer than a radio is believed
+/// Validity of an index: until the next one, but at most as long as a radio's report is trusted
 /// ([`WatermarkConfig::stale`](squall_signal::WatermarkConfig::stale)).
 const HOLD: Micros = 5_000_000;
 
-/// Fewer pairs say nothing.
+/// Minimum number of pairs for a correlation.
 const FEWEST: usize = 20;
 
-/// How the rate goes with the quality index of some time before.
+/// Correlation of the rate with an earlier quality index.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lag {
-    /// How much later the rate is than the signal, in seconds: where the correlation is highest at a
-    /// positive lag, the signal leads.
+    /// Time from the signal to the rate, in seconds: if the correlation is highest at a positive
+    /// lag, the signal leads.
     pub seconds: i64,
     /// Spearman's rank correlation, −1…1; `None` if there are fewer than 20 pairs or one side never changes.
     pub correlation: Option<f64>,
-    /// From how many pairs.
+    /// Number of pairs.
     pub pairs: usize,
 }
 
 impl Recording {
-    /// The correlation at each of [`LAGS`], of each rate with the index that was known that long before.
+    /// Returns the correlation at each of [`LAGS`], of each rate with the index valid that long
+    /// before.
     pub fn lags(&self, index: &QualityIndex) -> Vec<Lag> {
         let qualities: Vec<(Micros, f64)> = self
             .readings()
@@ -49,21 +50,21 @@ impl Recording {
     }
 }
 
-/// The value of the last entry that is not after `at`, if it is not too old.
+/// Returns the last value that is not after `at`, unless it is too old.
 fn held(series: &[(Micros, f64)], at: Micros) -> Option<f64> {
     let (since, value) = *series[..series.partition_point(|&(since, _)| since <= at)].last()?;
     (at - since <= HOLD).then_some(value)
 }
 
-/// Spearman's rank correlation: Pearson's of the ranks, where equal values share their mean rank. `None` if
-/// there are fewer than two pairs, a number is none, or one side never changes.
+/// Returns Spearman's rank correlation: Pearson's of the ranks, where equal values share their mean
+/// rank. `None` if there are fewer than two pairs, a value is NaN, or one side is constant.
 pub fn rank_correlation(pairs: &[(f64, f64)]) -> Option<f64> {
     if pairs.len() < 2 || pairs.iter().any(|(a, b)| a.is_nan() || b.is_nan()) {
         return None;
     }
     let first = ranks(pairs.iter().map(|pair| pair.0));
     let second = ranks(pairs.iter().map(|pair| pair.1));
-    // Ranks 1…n, whether shared or not, have this mean.
+    // Ranks 1…n have this mean, whether shared or not.
     let mean = (pairs.len() as f64 + 1.0) / 2.0;
     let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - mean) * (b - mean)).sum::<f64>();
     let spread = (product(&first, &first) * product(&second, &second)).sqrt();
@@ -75,7 +76,7 @@ fn ranks(values: impl Iterator<Item = f64>) -> Vec<f64> {
     order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     let mut ranks = vec![0.0; order.len()];
     let mut below = 0;
-    // 0 and −0 are equal, though not to `total_cmp`: they are neighbours.
+    // 0 and −0 are equal, but not for `total_cmp`; they are adjacent.
     for equal in order.chunk_by(|a, b| a.0 == b.0) {
         let rank = below as f64 + (equal.len() as f64 + 1.0) / 2.0;
         equal.iter().for_each(|&(_, place)| ranks[place] = rank);
@@ -105,7 +106,8 @@ mod tests {
         assert_eq!(of(&[(f64::NAN, 1.0), (1.0, 2.0)]), None);
     }
 
-    /// A signal that goes up and down without a pattern, and a rate that follows it `late` seconds after.
+    /// Returns a recording of a signal without a pattern, and a rate that follows it `late` seconds
+    /// later.
     fn following(late: usize) -> Recording {
         let level = |second: usize| -50.0 - (second * second % 37) as f64;
         let tech = Tech::new("WiFi").expect("is a word");

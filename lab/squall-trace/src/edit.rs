@@ -1,4 +1,4 @@
-//! Another recording made of one: a part of it, over and over, or faster and slower.
+//! Editing of recordings: cutting, repeating, and scaling of rates.
 
 use std::ops::Range;
 
@@ -8,11 +8,12 @@ use crate::{
 };
 
 impl Recording {
-    /// The part from `start` on, at most `length` long; its time begins at 0. If the recording is shorter than
-    /// that and `repeat`, it begins again from its own start until the length is reached.
+    /// Returns the part from `start` on, at most `length` long; its time begins at 0. If the
+    /// recording is shorter than that and `repeat` is set, it restarts from its own beginning until
+    /// the length is reached.
     ///
     /// # Errors
-    /// If nothing is left, or a repeated recording becomes too long.
+    /// If the part is empty, or a repeated recording becomes too long.
     pub fn part(&self, start: Micros, length: Option<Micros>, repeat: bool) -> Result<Self, RecordingError> {
         let duration = self.duration();
         if start >= duration || length == Some(0) {
@@ -55,7 +56,7 @@ impl Recording {
         Ok(Self { rows, opportunities, end: length, ..self.clone() })
     }
 
-    /// What holds at the beginning of a piece, if no row stands there.
+    /// Returns a row with the values valid at the beginning of a piece, if none starts there.
     fn holding(
         &self,
         supplies: &[Option<(Quantity, Supply)>],
@@ -75,7 +76,8 @@ impl Recording {
         Some(row)
     }
 
-    /// The rows of a piece, moved so that it begins at `offset`. At the seam of two rounds nothing was missed.
+    /// Returns the rows of a piece, shifted so that it begins at `offset`. A gap at the seam of two
+    /// rounds is removed.
     fn moved(&self, piece: &Range<Micros>, offset: Micros) -> impl Iterator<Item = Row> {
         self.rows.iter().filter(|row| piece.contains(&row.at)).map(move |row| {
             let mut moved = Row { at: row.at - piece.start + offset, ..row.clone() };
@@ -85,13 +87,13 @@ impl Recording {
         })
     }
 
-    /// The link with every rate multiplied by a factor above 0. Of opportunities, evenly chosen ones are left out
-    /// or given several times.
+    /// Multiplies every rate of the link by a factor above 0. Opportunities are dropped or repeated
+    /// evenly.
     ///
     /// # Errors
-    /// If a rate is out of its bounds then.
+    /// If a resulting rate is out of its bounds.
     pub fn scaled(&self, factor: f64) -> Result<Self, RecordingError> {
-        // Exact to a billionth, so that a million opportunities do not add up to a mistake.
+        // Exact to a billionth, so that errors do not accumulate over a million opportunities.
         let billionths = (factor * 1e9).round() as u128;
         let until = |count: usize| count as u128 * billionths / 1_000_000_000;
         let copies = |(index, &millis): (usize, &u64)| {
@@ -110,8 +112,9 @@ impl Recording {
     }
 }
 
-/// The opportunities of a piece, moved so that it begins at `offset`. An opportunity ends the time in which its bytes were
-/// sent; one at 0 is of the first round's beginning, and in later rounds comes with the end of the one before.
+/// Returns the opportunities of a piece, shifted so that it begins at `offset`. An opportunity ends
+/// the interval in which its bytes were sent; one at 0 belongs to the beginning of the first round,
+/// and in later rounds coincides with the end of the previous one.
 fn moved_opportunities(millis: &[u64], piece: Range<Micros>, offset: Micros) -> impl Iterator<Item = u64> {
     let inside = millis.iter().map(|millis| millis * 1_000);
     let start = piece.start;

@@ -1,47 +1,47 @@
-//! What is wrong with a file, and where.
+//! Errors in files, with their positions.
 
-/// Why a file cannot be read as a recording.
+/// Error while reading a file as a recording.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
-    /// A mistake in it.
+    /// The file has an error.
     #[error("{place}: {problem}")]
     Mistake {
         /// The file, and its line and its column if the mistake has them: `drive.csv:7: rtt_ms`.
         place: String,
-        /// What is wrong.
+        /// Description of the error.
         problem: String,
     },
-    /// What was asked for does not suit the format or the file.
+    /// The request does not suit the format or the file.
     #[error("{0}")]
     Request(String),
 }
 
 impl TraceError {
-    /// Of a file as a whole.
+    /// Creates an error for a file as a whole.
     pub fn file(file: &str, problem: impl Into<String>) -> Self {
         Self::Mistake { place: file.to_owned(), problem: problem.into() }
     }
 
-    /// Of a line, counted from 1.
+    /// Creates an error for a line, counted from 1.
     pub(crate) fn line(file: &str, line: u64, problem: impl Into<String>) -> Self {
         Self::file(&format!("{file}:{line}"), problem)
     }
 
-    /// Of a cell of a table.
+    /// Creates an error for a cell of a table.
     pub(crate) fn cell(file: &str, line: u64, column: &str, problem: impl Into<String>) -> Self {
         Self::file(&format!("{file}:{line}: {column}"), problem)
     }
 }
 
-/// Why there is no such recording, or no such form of it.
+/// Error in a recording, or in its conversion.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RecordingError {
-    /// A row does not fit.
+    /// A row is invalid.
     #[error("row {row}: {problem}")]
     Row {
-        /// Which one, counted from 1.
+        /// Number of the row, counted from 1.
         row: usize,
-        /// What is wrong.
+        /// Description of the error.
         problem: String,
     },
     /// There are no rows.
@@ -53,9 +53,9 @@ pub enum RecordingError {
     /// The part would begin after the end.
     #[error("it has {duration} s, so that nothing is left after {start} s")]
     After {
-        /// How long the recording is, in seconds.
+        /// Length of the recording, in seconds.
         duration: f64,
-        /// Where the part begins, in seconds.
+        /// Start of the part, in seconds.
         start: f64,
     },
     /// The part would have more rows or opportunities than a recording may have.
@@ -64,7 +64,7 @@ pub enum RecordingError {
     /// It has no rate.
     #[error("there is no rate in it")]
     NoRate,
-    /// It is too slow, or too short, for a single packet.
+    /// The link is too slow, or the recording too short, for a single packet.
     #[error("the link never carries a packet of {} bytes", crate::PACKET)]
     Never,
     /// It would have more than [`MAX_OPPORTUNITIES`](crate::MAX_OPPORTUNITIES).
@@ -73,15 +73,15 @@ pub enum RecordingError {
         crate::MAX_OPPORTUNITIES
     )]
     TooManyOpportunities {
-        /// How many there would be.
+        /// Number of opportunities.
         count: u128,
     },
-    /// An opportunity does not fit.
+    /// An opportunity is invalid.
     #[error("line {line}: {problem}")]
     Opportunity {
-        /// Which line of a file it would be, from 1.
+        /// Number of its line in a file, from 1.
         line: usize,
-        /// What is wrong.
+        /// Description of the error.
         problem: String,
     },
 }

@@ -1,13 +1,13 @@
-//! What happened at a row.
+//! Events at rows of a recording.
 
 use std::{fmt, str::FromStr};
 
 use crate::Tech;
 
-/// Something that happened at the time of a row, beside numbers.
+/// An event at the time of a row, in addition to its numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// `ho`: the serving cell is another one than in the row before.
+    /// `ho`: the serving cell differs from that of the previous row.
     Handover,
     /// `ho_start`: a signalled handover begins. Such a row has no rate.
     HandoverStart,
@@ -15,12 +15,13 @@ pub enum Event {
     HandoverEnd,
     /// `tech:A>B`: the radio technology changed.
     Changed {
-        /// The one before.
+        /// Previous technology.
         from: Tech,
-        /// The one of this row.
+        /// Technology of this row.
         to: Tech,
     },
-    /// `outage`: the rate was near zero for longer than the source's threshold; on each row of that time.
+    /// `outage`: the rate was near zero for longer than the source's threshold; set on each row of
+    /// that period.
     Outage,
     /// `gap`: no row for more than three usual steps before this one.
     Gap,
@@ -28,9 +29,9 @@ pub enum Event {
     Idle,
     /// `loss=x`: the share of packets lost in this step, 0…1.
     Loss(f64),
-    /// `lost`: this probe got no answer.
+    /// `lost`: this probe was not answered.
     Lost,
-    /// `pingloss=x`: the share lost of a burst of pings, 0…1.
+    /// `pingloss=x`: the share of lost pings in a burst, 0…1.
     PingLoss(f64),
     /// `retx=n`: TCP retransmits in this step.
     Retransmits(u32),
@@ -38,7 +39,7 @@ pub enum Event {
     Disconnected,
 }
 
-/// The events that are a word and no more.
+/// Events without a value.
 const PLAIN: [(&str, Event); 8] = [
     ("ho", Event::Handover),
     ("ho_start", Event::HandoverStart),

@@ -2,10 +2,10 @@
 
 use std::{fmt, str::FromStr};
 
-/// The formats with their names and what they are.
+/// Defines the formats with their names and descriptions.
 macro_rules! formats {
     ($($format:ident $name:literal $about:literal,)*) => {
-        /// How a recording is written.
+        /// Format of a recording.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Format {
             $(#[doc = $about] $format,)*
@@ -15,12 +15,12 @@ macro_rules! formats {
             /// Every format.
             pub const ALL: [Self; 13] = [$(Self::$format),*];
 
-            /// Its name, in one lower-case word.
+            /// Returns its name, in one lower-case word.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$format => $name),* }
             }
 
-            /// What it is, in a line.
+            /// Returns its description, in one line.
             pub const fn about(self) -> &'static str {
                 match self { $(Self::$format => $about),* }
             }
@@ -45,17 +45,17 @@ formats! {
 }
 
 impl Format {
-    /// How many files make one recording.
+    /// Returns the number of files of one recording.
     pub const fn files(self) -> usize {
         if matches!(self, Self::Perama) { 2 } else { 1 }
     }
 
-    /// What to do with a file of this format where one of the form `wanted` is needed.
+    /// Returns advice for a file of this format if one in the format `wanted` is required.
     pub(crate) fn advice(self, wanted: &str) -> String {
         format!("this is {self}, of which `squall-lab trace convert --to {wanted}` makes such a file")
     }
 
-    /// The names of all formats, for those who wrote something else.
+    /// Returns the names of all formats, for error messages.
     pub(crate) fn names() -> String {
         Self::ALL.map(Self::name).join(", ")
     }

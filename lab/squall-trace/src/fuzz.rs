@@ -1,8 +1,9 @@
-//! What the fuzz targets check of recordings: each function panics when a promise is broken. See `fuzz/README.md`.
+//! Checks of the fuzz targets for recordings: each function panics on a violation. See
+//! `fuzz/README.md`.
 
 use crate::{Format, Gaps, Input, LinkSurvey, Quantity, Recording, Wishes};
 
-/// The formats that the first byte chooses from, in the orders that the corpora have.
+/// The formats selected by the first byte, in the orders of the corpora.
 const LINKS: &[Format] = Format::ALL.split_at(11).0;
 const RADIOS: [Format; 9] = [
     Format::Ucc,
@@ -16,8 +17,8 @@ const RADIOS: [Format; 9] = [
     Format::Csv,
 ];
 
-/// The first byte chooses a format of recordings, or none; the rest is the text. An error is one line; of what is read
-/// all figures can be made.
+/// The first byte selects a format of recordings, or none; the rest is the text. An error is one
+/// line; all figures of a recording that is read can be calculated.
 pub fn link_trace(input: &[u8]) {
     let Some((choice, text)) = input.split_first() else { return };
     let Ok(text) = std::str::from_utf8(text) else { return };
@@ -34,8 +35,8 @@ pub fn link_trace(input: &[u8]) {
     }
 }
 
-/// The first byte chooses a format of measurement logs, or the own one; the rest is the text of one file. An error is one
-/// line; what is read is in order.
+/// The first byte selects a format of measurement logs, or Squall's own; the rest is the text of
+/// one file. An error is one line; rows that are read are in order.
 pub fn radio_trace(input: &[u8]) {
     let Some((choice, text)) = input.split_first() else { return };
     let Ok(text) = std::str::from_utf8(text) else { return };

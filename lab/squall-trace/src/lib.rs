@@ -1,13 +1,15 @@
-//! Recorded networks: what a radio reported, and what the network did at the same time.
+//! Recorded networks: reports of a radio, and the behaviour of the network at the same time.
 //!
-//! [`Recording::load`] recognises the [`Format`] of a file and reads it: Squall's own table (see [`COLUMNS`]), or one of the
-//! formats in which recordings are published. A [`Recording`] has rows of rates, round trips, levels and events by time,
-//! or delivery opportunities in the place of rates; [`Recording::supply`] computes from both how much the link carried up to any
-//! moment, [`Recording::readings`] what the radio reported.
+//! [`Recording::load`] detects the [`Format`] of a file and reads it: Squall's own table (see
+//! [`COLUMNS`]), or one of the formats in which recordings are published. A [`Recording`] has rows
+//! of rates, round trips, levels and events by time, or delivery opportunities instead of rates;
+//! [`Recording::supply`] computes from both the bytes that the link carried up to any moment,
+//! [`Recording::readings`] returns the radio's reports.
 //!
-//! [`LinkSurvey`] and [`SignalSurvey`] sum a recording up. [`Recording::part`] and [`Recording::scaled`] make another of it,
-//! [`Recording::mahimahi`] and [`Recording::table`] bring it into the two forms that a path of a scenario can have.
-//! [`column()`] reads a column of any table by the unit in its name.
+//! [`LinkSurvey`] and [`SignalSurvey`] summarise a recording. [`Recording::part`] and
+//! [`Recording::scaled`] derive another one, [`Recording::mahimahi`] and [`Recording::table`]
+//! convert it to the two forms that a path of a scenario can have. [`column()`] reads a column of
+//! any table by the unit in its name.
 
 mod bounds;
 mod column;

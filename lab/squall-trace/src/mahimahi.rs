@@ -1,9 +1,9 @@
 //! Mahimahi's packet-delivery traces.
 //!
-//! A trace is one whole number of milliseconds a line, never decreasing: each line is one opportunity to send
-//! 1,504 bytes (a packet of 1,500 and the 4 bytes of its TUN header). Small packets share an opportunity, a
-//! packet may need several, and what an opportunity leaves unused is lost. After the last line the trace starts
-//! again at the time of the last line.
+//! A trace has one whole number of milliseconds per line, never decreasing: each line is one
+//! opportunity to send 1,504 bytes (a packet of 1,500 and the 4 bytes of its TUN header). Small
+//! packets share an opportunity, a packet may need several, and the unused part of an opportunity
+//! is lost. After the last line the trace restarts at the time of the last line.
 
 use std::{fmt::Write as _, str::FromStr, sync::Arc};
 
@@ -12,7 +12,7 @@ use crate::{Format, LONGEST, MAX_OPPORTUNITIES, RecordingError, TraceError, shee
 /// Bytes one opportunity carries.
 pub const OPPORTUNITY: u64 = 1_504;
 
-/// Bytes that mahimahi counts for each packet beyond its IP size: the header of its TUN device.
+/// Bytes that mahimahi adds to the IP size of each packet: the header of its TUN device.
 pub const TUN_HEADER: u64 = 4;
 
 /// A parsed trace.
@@ -49,13 +49,13 @@ impl FromStr for Trace {
     }
 }
 
-/// The latest time in milliseconds.
+/// Maximum time in milliseconds.
 const MAX_MILLIS: u64 = LONGEST / 1_000;
 
 const REMEDY: &str = "write milliseconds since the start of the recording";
 
 impl Trace {
-    /// A trace of these opportunities, in milliseconds.
+    /// Creates a trace of these opportunities, in milliseconds.
     ///
     /// # Errors
     /// If there are none, they go back in time, end at 0, or later than a week.
@@ -75,7 +75,8 @@ impl Trace {
         }
     }
 
-    /// Reads the text of a file; `file` is its name in errors. Empty lines and remarks, which begin with `#`, are passed over.
+    /// Parses the text of a file; `file` is its name in errors. Empty lines and comments, which
+    /// begin with `#`, are skipped.
     ///
     /// # Errors
     /// As [`Self::new`], if a line is not a whole number of milliseconds, or if there are more than [`MAX_OPPORTUNITIES`].
@@ -90,12 +91,12 @@ impl Trace {
         })
     }
 
-    /// The opportunities of one round, in milliseconds.
+    /// Returns the opportunities of one round, in milliseconds.
     pub fn millis(&self) -> &[u64] {
         &self.millis
     }
 
-    /// The text of a file.
+    /// Returns the text of a file.
     pub fn text(&self) -> String {
         let mut text = String::with_capacity(self.millis.len() * 7);
         for millis in &*self.millis {
@@ -105,18 +106,19 @@ impl Trace {
         text
     }
 
-    /// After how many milliseconds the trace starts again: the time of its last line.
+    /// Returns the period of the trace in milliseconds: the time of its last line.
     pub fn period(&self) -> u64 {
         self.millis[self.millis.len() - 1]
     }
 
-    /// Bits a second on the average of a round, of which 4 in 1,504 are TUN headers.
+    /// Returns the average bits per second of a round, of which 4 in 1,504 are TUN headers.
     pub fn mean_bps(&self) -> u64 {
         self.millis.len() as u64 * OPPORTUNITY * 8 * 1_000 / self.period()
     }
 
-    /// Opportunities in the first `millis` milliseconds of the endlessly repeated trace, that stamped `millis`
-    /// included: the most that the link could have sent, over [`OPPORTUNITY`].
+    /// Returns the opportunities in the first `millis` milliseconds of the endlessly repeated
+    /// trace, including those at `millis`: the most that the link could have sent, over
+    /// [`OPPORTUNITY`].
     pub fn opportunities_until(&self, millis: u64) -> u64 {
         let (period, count) = (self.period(), self.millis.len() as u64);
         let at_most = |local: u64| self.millis.partition_point(|&at| at <= local) as u64;

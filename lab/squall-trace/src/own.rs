@@ -9,11 +9,12 @@ use crate::{
     sheet::{Cells, Layout, Sheet},
 };
 
-/// The columns of a file. Its first line has the names; their case and order are free, and all but `time_s` may be missing. A
-/// column of another name is refused, since it could be one of these with a mistake in its name, unless the rate is named by its
-/// column. So is an unknown event.
+/// Columns of a file. Its first line has the names; their case and order are free, and all but
+/// `time_s` may be missing. A column with another name is rejected, since it could be one of these
+/// with a misspelt name, unless the rate is requested by its column name. An unknown event is
+/// rejected, too.
 ///
-/// An empty cell means that nothing was measured, or nothing valid. Events are joined by `;`.
+/// An empty cell means that nothing valid was measured. Events are joined by `;`.
 pub const COLUMNS: [&str; 10] = [
     TIME,
     Quantity::Down.name(),
@@ -31,10 +32,10 @@ pub(crate) const TIME: &str = "time_s";
 const TECH: &str = "tech";
 const EVENT: &str = "event";
 
-/// What is asked for by the name of its column; of a file with such a column others are passed over.
+/// Column requested by name; if there is one, unknown columns of the file are ignored.
 #[derive(Clone, Copy)]
 pub(crate) enum Asked<'n> {
-    /// Nothing: every column has to be one of [`COLUMNS`].
+    /// None: every column must be one of [`COLUMNS`].
     Nothing,
     /// A rate of a recording, in any unit.
     Rate,
@@ -42,7 +43,7 @@ pub(crate) enum Asked<'n> {
     Column(&'n str),
 }
 
-/// Takes each row of a file that is at most `longest`, with its cells.
+/// Passes each row of a file up to the time `longest` to `take`, with its cells.
 pub(crate) fn each_row(
     file: &str,
     text: &str,
@@ -59,7 +60,7 @@ pub(crate) fn each_row(
     sheet.need(&[TIME])?;
     let asked_name = if let Asked::Column(name) = asked { Some(name) } else { None };
     sheet.need(asked_name.as_slice())?;
-    // A rate in two units is there twice.
+    // A rate in two units would be present twice.
     let meaning =
         |name: &str| Quantity::of_column(name).map_or(name.to_ascii_lowercase(), |one| one.to_string());
     let is_known = |name: &String| COLUMNS.contains(&meaning(name).as_str());
@@ -94,7 +95,7 @@ pub(crate) fn each_row(
     Ok(())
 }
 
-/// The rows of a file.
+/// Reads the rows of a file.
 pub(crate) fn read(
     file: &str,
     text: &str,
@@ -118,7 +119,7 @@ fn row(cells: Cells<'_>, before: &Row, longest: Micros) -> Result<Row, TraceErro
         }
     }
     row.check(before.at).map_err(|problem| cells.fault_of_row(problem))?;
-    // Words are shared from row to row.
+    // Words are shared between rows.
     let word = cells.text(TECH);
     row.tech = match &before.tech {
         same if same.word() == word => same.clone(),

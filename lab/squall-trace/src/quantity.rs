@@ -1,12 +1,12 @@
-//! The numbers of a row: their names, units and bounds.
+//! Numbers of a row: names, units and bounds.
 
 use std::{fmt, ops::RangeInclusive};
 
-/// A number that a row of a recording may have beside its time.
+/// A number that a row of a recording may have in addition to its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Quantity {
-    /// Rate towards the device in Mbit/s (10^6 bits), from its row on until the next row that has one. It is what was
-    /// achieved, and so at most what the network could do.
+    /// Rate towards the device in Mbit/s (10^6 bits), from its row until the next row that has one.
+    /// It is the achieved rate, and therefore at most the capacity of the network.
     Down,
     /// Rate from the device in Mbit/s, likewise.
     Up,
@@ -22,7 +22,7 @@ pub enum Quantity {
     Rssi,
 }
 
-/// What a time in seconds may be.
+/// Valid times in seconds.
 pub(crate) const TIMES: RangeInclusive<f64> = 0.0..=1e9;
 
 impl Quantity {
@@ -33,12 +33,15 @@ impl Quantity {
     /// The two directions of a rate.
     pub const RATES: [Self; 2] = [Self::Down, Self::Up];
 
-    /// The name of its column, which has the unit; what it may be; and the parts of a unit that importers keep.
+    /// Returns the name of its column, including the unit; its bounds; and the resolution per unit
+    /// that importers keep.
     ///
-    /// Rates end at 10 Gbit/s, which no radio has reached in a recording: beyond are kbit/s or bit/s that were taken for Mbit/s.
+    /// Rates end at 10 Gbit/s, which no radio has reached in a recording: higher values are kbit/s
+    /// or bit/s mistaken for Mbit/s.
     ///
-    /// Levels may be wider than any radio reports (3GPP TS 36.133 §9.1 and TS 38.133 §10.1: RSRP −156…−31 dBm, RSRQ
-    /// −43…20 dB, SINR −23…40 dB), but not the numbers by which chips say that they know nothing, such as 2147483647.
+    /// Levels may be wider than any radio reports (3GPP TS 36.133 §9.1 and TS 38.133 §10.1: RSRP
+    /// −156…−31 dBm, RSRQ −43…20 dB, SINR −23…40 dB), but exclude the placeholders of chips for
+    /// unknown values, such as 2147483647.
     const fn facts(self) -> (&'static str, RangeInclusive<f64>, f64) {
         match self {
             Self::Down => ("down_mbps", 0.0..=1e4, 1e3),
@@ -51,12 +54,12 @@ impl Quantity {
         }
     }
 
-    /// The name of its column, which has the unit.
+    /// Returns the name of its column, including the unit.
     pub const fn name(self) -> &'static str {
         self.facts().0
     }
 
-    /// The names of its column with other units, and how many of them one of it is.
+    /// Returns the names of its column with other units, and the number of these in one of its own.
     pub(crate) const fn other_units(self) -> &'static [(&'static str, f64)] {
         match self {
             Self::Down => &[("down_kbps", 1e3), ("down_bps", 1e6)],
@@ -65,33 +68,33 @@ impl Quantity {
         }
     }
 
-    /// The quantity in a column of this name, in any of its units.
+    /// Returns the quantity in a column of this name, in any of its units.
     pub(crate) fn of_column(name: &str) -> Option<Self> {
         let is = |known: &str| known.eq_ignore_ascii_case(name);
         let has = |one: &Self| is(one.name()) || one.other_units().iter().any(|(known, _)| is(known));
         Self::ALL.into_iter().find(has)
     }
 
-    /// What it may be.
+    /// Returns its bounds.
     pub const fn bounds(self) -> RangeInclusive<f64> {
         self.facts().1
     }
 
-    /// Rounded to what a measurement log can hold: 1 kbit/s, 1 µs, 0.01 dB.
+    /// Rounds to the resolution of measurement logs: 1 kbit/s, 1 µs, 0.01 dB.
     pub(crate) fn rounded(self, value: f64) -> f64 {
         let parts = self.facts().2;
         (value * parts).round() / parts
     }
 
-    /// Whether it is a level of a radio.
+    /// Returns `true` for a level of a radio.
     pub const fn is_level(self) -> bool {
         matches!(self, Self::Rsrp | Self::Rsrq | Self::Sinr | Self::Rssi)
     }
 
-    /// The value, if it is within the bounds.
+    /// Returns the value, if it is within the bounds.
     ///
     /// # Errors
-    /// Says what it must be.
+    /// A description of the bounds.
     pub(crate) fn check(self, value: f64) -> Result<f64, String> {
         within(value, &self.bounds()).map_err(|problem| match self.other_units() {
             [(kilo, _), (one, _)] if value > *self.bounds().end() => {
@@ -102,7 +105,7 @@ impl Quantity {
     }
 }
 
-/// The value, if it is within these bounds; else what it must be.
+/// Returns the value, if it is within these bounds, otherwise a description of them.
 pub(crate) fn within(value: f64, bounds: &RangeInclusive<f64>) -> Result<f64, String> {
     if bounds.contains(&value) {
         return Ok(value);

@@ -1,4 +1,4 @@
-//! A recording, whatever it was written as.
+//! A recording, independent of its format.
 
 use std::fmt;
 
@@ -9,24 +9,25 @@ use crate::{
     schedule,
 };
 
-/// A recorded network: rates, round trips and levels by time, or delivery opportunities in the place of rates.
+/// A recorded network: rates, round trips and levels by time, or delivery opportunities instead of
+/// rates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recording {
     pub(crate) format: Format,
-    /// By time. A last row with nothing but a time says where the recording ends.
+    /// By time. A last row with only a time marks the end of the recording.
     pub(crate) rows: Vec<Row>,
-    /// In milliseconds, by time; then no row has a rate.
+    /// In milliseconds, by time; if present, no row has a rate.
     pub(crate) opportunities: Option<Vec<u64>>,
-    /// When the last row no longer holds; not before the last opportunity.
+    /// End of the last row's validity; not before the last opportunity.
     pub(crate) end: Micros,
-    /// The usual time from row to row.
+    /// Usual time between rows.
     pub(crate) step: Micros,
-    /// Which rate counts; `None` if there is none.
+    /// The selected rate; `None` if there is none.
     pub(crate) rate: Option<Quantity>,
 }
 
 impl Recording {
-    /// A recording of these rows.
+    /// Creates a recording of these rows.
     ///
     /// # Errors
     /// If there are none or too many, a number is out of its bounds ([`Quantity::bounds`]), or time goes back.
@@ -45,7 +46,7 @@ impl Recording {
         Ok(Self::of_checked(rows))
     }
 
-    /// The same of rows that are known to fit.
+    /// As [`Self::new`], for rows that are valid.
     pub(crate) fn of_checked(rows: Vec<Row>) -> Self {
         let (last, measured) = (rows.last().map_or(0, |row| row.at), measured(&rows));
         let step = usual_step(measured);
@@ -54,18 +55,20 @@ impl Recording {
         Self { format: Format::Csv, rows, opportunities: None, end, step, rate }
     }
 
-    /// Opportunities in milliseconds until `end`, and rows of what else was measured.
+    /// Creates a recording of opportunities in milliseconds until `end`, and rows of other
+    /// measurements.
     pub(crate) fn of_opportunities(millis: Vec<u64>, end: Micros, rows: Vec<Row>) -> Self {
         let rate = Some(Quantity::Down);
         Self { format: Format::Mahimahi, rows, opportunities: Some(millis), end, step: 1_000_000, rate }
     }
 
-    /// With another end, which is not before its last row.
+    /// Returns the recording with another end, which is not before its last row.
     pub(crate) fn ending(self, end: Micros) -> Self {
         Self { rows: closed(self.rows, end), end, ..self }
     }
 
-    /// The rows from `from` on, at most `length` long; time begins at 0. `None` if there are none.
+    /// Returns the rows from `from` on, at most `length` long; time begins at 0. `None` if there
+    /// are none.
     pub fn cut(&self, from: Micros, length: Micros) -> Option<Self> {
         let end = from.saturating_add(length);
         let part = self.rows.iter().filter(|row| (from..=end).contains(&row.at));
@@ -73,33 +76,34 @@ impl Recording {
         (!rows.is_empty()).then(|| Self { format: self.format, ..Self::of_checked(rows) })
     }
 
-    /// How it was written.
+    /// Returns its original format.
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// Its rows, by time.
+    /// Returns its rows, by time.
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }
 
-    /// Which rate counts, [`Quantity::Down`] or [`Quantity::Up`]; `None` if there is none.
+    /// Returns the selected rate, [`Quantity::Down`] or [`Quantity::Up`]; `None` if there is none.
     pub fn rate(&self) -> Option<Quantity> {
         self.rate
     }
 
-    /// How long it is, in microseconds: to the end of its last interval. A table ends one usual step after its
-    /// last row, unless that row has nothing but a time: then it ends there. Opportunities end with the last.
+    /// Returns its length in microseconds: to the end of its last interval. A table ends one usual
+    /// step after its last row, unless that row has only a time: then it ends there. Opportunities
+    /// end with the last.
     pub fn duration(&self) -> Micros {
         self.end
     }
 
-    /// The time of the last row.
+    /// Returns the time of the last row.
     pub fn last(&self) -> Micros {
         self.rows.last().map_or(0, |row| row.at)
     }
 
-    /// The names of the columns that have something in them.
+    /// Returns the names of the non-empty columns.
     pub fn columns(&self) -> Vec<&'static str> {
         let has = |test: &dyn Fn(&Row) -> bool| self.rows.iter().any(test);
         let numbers =
@@ -114,22 +118,23 @@ impl Recording {
             .collect()
     }
 
-    /// What the radio reported, with the time of the recording. Rows without a reading are left out.
+    /// Returns the radio's readings, with the time of the recording. Rows without a reading are
+    /// left out.
     pub fn readings(&self) -> impl DoubleEndedIterator<Item = Reading> + Clone + '_ {
         self.rows.iter().filter_map(Row::reading)
     }
 
-    /// The numbers of a kind, with their times.
+    /// Returns the numbers of a quantity, with their times.
     pub fn numbers(&self, quantity: Quantity) -> impl Iterator<Item = (Micros, f64)> + Clone + '_ {
         self.rows.iter().filter_map(move |row| Some((row.at, row[quantity]?)))
     }
 
-    /// The rates in Mbit/s that count, with their times; none if it has opportunities.
+    /// Returns the selected rates in Mbit/s, with their times; none if it has opportunities.
     pub fn rates(&self) -> impl Iterator<Item = (Micros, f64)> + Clone + '_ {
         self.numbers(self.rate.unwrap_or(Quantity::Down))
     }
 
-    /// What the link carried; `None` if there is no rate.
+    /// Returns the supply of the link; `None` if there is no rate.
     pub fn supply(&self, gaps: Gaps) -> Option<Supply> {
         match &self.opportunities {
             None => Supply::of_rows(&self.rows, self.end, self.step, self.rate?, gaps),
@@ -137,7 +142,7 @@ impl Recording {
         }
     }
 
-    /// The link as a trace of mahimahi.
+    /// Converts the link to a trace of mahimahi.
     ///
     /// # Errors
     /// If it has no rate, carries no packet, or would have too many lines.
@@ -149,7 +154,8 @@ impl Recording {
         }
     }
 
-    /// The recording as a table. Of opportunities it has the mean rate of each `step`, which is longer than 0.
+    /// Converts the recording to a table. Opportunities become the mean rate of each `step`, which
+    /// is longer than 0.
     ///
     /// # Errors
     /// If there would be too many rows, or a rate is out of its bounds.
@@ -163,7 +169,7 @@ impl Recording {
     }
 }
 
-/// The rows without one at the end that has nothing but a time.
+/// Returns the rows without a last one that has only a time.
 pub(crate) fn measured(rows: &[Row]) -> &[Row] {
     match rows {
         [before @ .., last] if !before.is_empty() && last.is_bare() => before,
@@ -171,7 +177,7 @@ pub(crate) fn measured(rows: &[Row]) -> &[Row] {
     }
 }
 
-/// The rows with one at the end that says where they end, if they would not end there by themselves.
+/// Adds a last row that marks the end, if the rows would not end there by themselves.
 pub(crate) fn closed(mut rows: Vec<Row>, end: Micros) -> Vec<Row> {
     rows.truncate(measured(&rows).len());
     if rows.last().is_some_and(|last| last.at + usual_step(&rows) != end) {
@@ -181,7 +187,7 @@ pub(crate) fn closed(mut rows: Vec<Row>, end: Micros) -> Vec<Row> {
 }
 
 impl fmt::Display for Recording {
-    /// The rows as a CSV file.
+    /// Writes the rows as a CSV file.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         own::write(&self.rows, f)
     }

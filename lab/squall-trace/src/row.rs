@@ -9,16 +9,17 @@ use crate::{
     quantity::{TIMES, within},
 };
 
-/// What was measured at one time. What was not measured, or was not valid, is `None`; that is not zero.
+/// Measurements at one time. A value that was not measured, or was not valid, is `None`; that is
+/// not zero.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Row {
     /// Microseconds from the start of the recording.
     pub at: Micros,
-    /// What was measured, in the order of [`Quantity::ALL`]; `row[Quantity::Rtt]` is one of them.
+    /// Measured numbers, in the order of [`Quantity::ALL`]; `row[Quantity::Rtt]` is one of them.
     pub numbers: [Option<f64>; Quantity::ALL.len()],
-    /// The radio technology, as the recording calls it.
+    /// Radio technology, as named by the recording.
     pub tech: Tech,
-    /// What happened.
+    /// Events at this time.
     pub events: Vec<Event>,
 }
 
@@ -37,24 +38,24 @@ impl IndexMut<Quantity> for Row {
 }
 
 impl Row {
-    /// A row of that time without anything else.
+    /// Creates a row of that time without any values.
     pub fn new(at: Micros) -> Self {
         Self { at, ..Self::default() }
     }
 
-    /// The row with a number, or without it.
+    /// Sets a number, or removes it.
     #[must_use]
     pub fn with(mut self, quantity: Quantity, value: impl Into<Option<f64>>) -> Self {
         self[quantity] = value.into();
         self
     }
 
-    /// Whether it has nothing but a time.
+    /// Returns `true` if it has only a time.
     pub(crate) fn is_bare(&self) -> bool {
         *self == Self::new(self.at)
     }
 
-    /// The reading of the radio, if the row has one.
+    /// Returns the reading of the radio, if the row has one.
     pub fn reading(&self) -> Option<Reading> {
         use Quantity::{Rsrp, Rsrq, Rssi, Sinr};
         let disconnected = self.events.contains(&Event::Disconnected);
@@ -72,7 +73,7 @@ impl Row {
         })
     }
 
-    /// Finds fault with its numbers; `before` is the time of the row before it.
+    /// Checks its numbers; `before` is the time of the previous row.
     pub(crate) fn check(&self, before: Micros) -> Result<(), String> {
         if self.at < before {
             let (at, before) = (seconds(self.at), seconds(before));
@@ -88,7 +89,7 @@ impl Row {
     }
 }
 
-/// The median of the steps of time that are longer than 0; 1 s if there is none.
+/// Returns the median of the time steps that are longer than 0; 1 s if there is none.
 pub(crate) fn usual_step(rows: &[Row]) -> Micros {
     let steps = rows.windows(2).map(|pair| pair[1].at.saturating_sub(pair[0].at));
     let mut steps: Vec<Micros> = steps.filter(|&step| step > 0).collect();
@@ -99,7 +100,7 @@ pub(crate) fn usual_step(rows: &[Row]) -> Micros {
     *steps.select_nth_unstable(middle).1
 }
 
-/// Seconds with as many decimals as are needed.
+/// Formats seconds with the necessary decimals.
 pub(crate) fn seconds(at: Micros) -> String {
     let text = format!("{}.{:06}", at / 1_000_000, at % 1_000_000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -1,11 +1,11 @@
-//! From rates to delivery opportunities, and back.
+//! Conversion between rates and delivery opportunities.
 
 use crate::{
     MAX_OPPORTUNITIES, Micros, Quantity, RecordingError, Row, Supply, mahimahi, supply::PACKET_MICROBITS,
 };
 
-/// The opportunities of a link whose rate changes in steps: one at each time by which it has carried another
-/// [`PACKET`], in whole milliseconds, rounded up.
+/// Returns the opportunities of a link whose rate changes in steps: one at each time by which it
+/// has carried another [`PACKET`](crate::PACKET), in whole milliseconds, rounded up.
 pub(crate) fn opportunities(supply: &Supply) -> Result<mahimahi::Trace, RecordingError> {
     let count = supply.microbits_until(supply.end()) / PACKET_MICROBITS;
     if count == 0 {
@@ -19,7 +19,7 @@ pub(crate) fn opportunities(supply: &Supply) -> Result<mahimahi::Trace, Recordin
     for (step, until) in supply.steps() {
         let after = step.before + u128::from(step.bps) * u128::from(until - step.at);
         while due <= after {
-            // The rate is above 0, as the sum grew.
+            // The rate is above 0, because the sum grew.
             let within = (due - step.before).div_ceil(u128::from(step.bps)) as Micros;
             millis.push((step.at + within).div_ceil(1_000));
             due += PACKET_MICROBITS;
@@ -28,7 +28,7 @@ pub(crate) fn opportunities(supply: &Supply) -> Result<mahimahi::Trace, Recordin
     mahimahi::Trace::new(millis)
 }
 
-/// Rows with the mean rate of each step of a list of opportunities.
+/// Returns rows with the mean rate of a list of opportunities in each step.
 pub(crate) fn rows(supply: &Supply, step: Micros, rate: Quantity) -> Vec<Row> {
     let starts = (0..).map(|index| index * step).take_while(|at| *at < supply.end());
     let mean = |at: Micros| supply.mean_bps(at..(at + step).min(supply.end())) / 1e6;

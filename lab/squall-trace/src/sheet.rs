@@ -1,4 +1,4 @@
-//! Tables as text, read row by row; every mistake names its line and column.
+//! Text tables, read row by row; every error has its line and column.
 
 use std::ops::RangeInclusive;
 
@@ -6,21 +6,21 @@ use csv::{ReaderBuilder, StringRecord};
 
 use crate::{Quantity, TraceError, quantity::within};
 
-/// A table with a line of names.
+/// A table with a header line.
 pub(crate) struct Sheet<'t> {
     file: &'t str,
     names: Vec<String>,
     source: Source<'t>,
     record: StringRecord,
     line: u64,
-    /// Between whole and decimal digits: a comma where cells are not between commas.
+    /// Decimal commas are used, because cells are not separated by commas.
     has_decimal_commas: bool,
 }
 
 enum Source<'t> {
-    /// Cells between commas, semicolons or tabs.
+    /// Cells separated by commas, semicolons or tabs.
     Delimited { text: &'t str, reader: Box<csv::Reader<&'t [u8]>> },
-    /// Cells between spaces.
+    /// Cells separated by spaces.
     Spaces(Box<dyn Iterator<Item = (u64, &'t str)> + 't>),
 }
 
@@ -35,17 +35,18 @@ pub(crate) struct Cells<'s> {
     pub(crate) line: u64,
 }
 
-/// How a table is written.
+/// Layout of a table.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Layout {
-    /// Cells between commas; between semicolons or tabs, and with decimal commas or points, if the names are.
+    /// Cells separated by commas, or by semicolons or tabs, with decimal commas or points,
+    /// according to the header.
     Delimited,
-    /// Cells between spaces.
+    /// Cells separated by spaces.
     Spaces,
 }
 
-/// The lines of a text without spaces around them, and their numbers from 1. Empty ones and remarks, which begin with `#`,
-/// are left out.
+/// Returns the lines of a text without surrounding spaces, with their numbers from 1. Empty lines
+/// and comments, which begin with `#`, are left out.
 pub(crate) fn lines(text: &str) -> impl Iterator<Item = (u64, &str)> {
     let lines = (1..).zip(text.lines().map(str::trim));
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with(REMARK))
@@ -53,7 +54,7 @@ pub(crate) fn lines(text: &str) -> impl Iterator<Item = (u64, &str)> {
 
 const REMARK: char = '#';
 
-/// The names in the first line of a table, and what is between them.
+/// Returns the names in the first line of a table, and the delimiter.
 pub(crate) fn names(first: &str) -> (Vec<&str>, u8) {
     let delimiter = [',', ';', '\t'].into_iter().find(|delimiter| first.contains(*delimiter)).unwrap_or(',');
     let names = first.split(delimiter).map(|name| name.trim().trim_matches('"').trim()).collect();
@@ -85,20 +86,20 @@ impl<'t> Sheet<'t> {
         Ok(sheet)
     }
 
-    /// The names of its columns.
+    /// Returns the names of its columns.
     pub(crate) fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Whether it has all of these columns.
+    /// Returns `true` if it has all of these columns.
     pub(crate) fn has(&self, names: &[&str]) -> bool {
         names.iter().all(|name| self.names.iter().any(|known| known.eq_ignore_ascii_case(name)))
     }
 
-    /// Checks that these columns are there.
+    /// Checks that these columns exist.
     ///
     /// # Errors
-    /// Names the first that is not.
+    /// The name of the first missing column.
     pub(crate) fn need(&self, names: &[&str]) -> Result<(), TraceError> {
         match names.iter().find(|name| !self.has(&[name])) {
             Some(name) => Err(self.fault_of_names(format!("there is no column {name:?}"))),
@@ -106,12 +107,12 @@ impl<'t> Sheet<'t> {
         }
     }
 
-    /// What is wrong with the names.
+    /// Creates an error for the header line.
     pub(crate) fn fault_of_names(&self, problem: impl Into<String>) -> TraceError {
         TraceError::line(self.file, self.line, problem)
     }
 
-    /// The next row with anything in it.
+    /// Returns the next non-empty row.
     ///
     /// # Errors
     /// If it has more or fewer cells than there are columns.
@@ -129,7 +130,7 @@ impl<'t> Sheet<'t> {
         Ok(Some(Cells { file, names, record, has_decimal_commas: self.has_decimal_commas, line }))
     }
 
-    /// Whether there was one more line with anything in its cells.
+    /// Advances to the next line with a non-empty cell; returns `false` at the end.
     fn advance(&mut self) -> Result<bool, TraceError> {
         match &mut self.source {
             Source::Delimited { text, reader } => loop {
@@ -154,7 +155,7 @@ impl<'t> Sheet<'t> {
     }
 }
 
-/// How many lines the reader passes over: it counts from where it was.
+/// Returns the number of lines that the reader skips, because it counts from its previous position.
 fn passed_over(text: &str, start: u64) -> u64 {
     let rest = usize::try_from(start).ok().and_then(|start| text.get(start..)).unwrap_or_default();
     let is_passed = |line: &&str| line.trim_end_matches(['\r', '\n']).is_empty() || line.starts_with(REMARK);
@@ -162,16 +163,17 @@ fn passed_over(text: &str, start: u64) -> u64 {
 }
 
 impl<'s> Cells<'s> {
-    /// The text of a cell, without spaces around it; empty if there is no such column.
+    /// Returns the text of a cell, without surrounding spaces; empty if there is no such column.
     pub(crate) fn text(self, column: &str) -> &'s str {
         let place = self.names.iter().position(|known| known.eq_ignore_ascii_case(column));
         place.and_then(|place| self.record.get(place)).unwrap_or_default().trim()
     }
 
-    /// The number in a cell; `None` if it is empty, or `-`, as some logs write for the same.
+    /// Returns the number in a cell; `None` if it is empty, or `-`, which some logs use for the
+    /// same.
     ///
     /// # Errors
-    /// If it is no finite number.
+    /// If it is not a finite number.
     pub(crate) fn number(self, column: &str) -> Result<Option<f64>, TraceError> {
         let text = self.text(column);
         if text.is_empty() || text == "-" {
@@ -183,7 +185,7 @@ impl<'s> Cells<'s> {
         number.map(Some).ok_or_else(|| self.fault(column, format!("{text:?} is not a number{}", hint(text))))
     }
 
-    /// A number within bounds; the cell has `per` of them in a unit.
+    /// Returns a number within bounds; the cell's value is `per` times the number.
     ///
     /// # Errors
     /// As [`Self::number`], and if it is out of bounds.
@@ -197,7 +199,7 @@ impl<'s> Cells<'s> {
         number.transpose().map_err(|problem| self.fault(column, problem))
     }
 
-    /// The number in a cell that must have one.
+    /// Returns the number in a cell that must have one.
     ///
     /// # Errors
     /// As [`Self::within`], and if it is empty.
@@ -205,7 +207,8 @@ impl<'s> Cells<'s> {
         self.within(column, bounds, 1.0)?.ok_or_else(|| self.fault(column, "is empty"))
     }
 
-    /// A quantity of which the cell has `per` in a unit. A level that no radio reports was not known.
+    /// Returns a quantity; the cell's value is `per` times the quantity. A level that no radio
+    /// reports is unknown.
     ///
     /// # Errors
     /// As [`Self::within`].
@@ -221,18 +224,18 @@ impl<'s> Cells<'s> {
         self.within(column, &quantity.bounds(), per)
     }
 
-    /// What is wrong with the row.
+    /// Creates an error for the row.
     pub(crate) fn fault_of_row(self, problem: impl Into<String>) -> TraceError {
         TraceError::line(self.file, self.line, problem)
     }
 
-    /// What is wrong with a cell.
+    /// Creates an error for a cell.
     pub(crate) fn fault(self, column: &str, problem: impl Into<String>) -> TraceError {
         TraceError::cell(self.file, self.line, column, problem)
     }
 }
 
-/// What to do about a cell that is no number.
+/// Returns advice about a cell that is not a number.
 fn hint(text: &str) -> &'static str {
     if text.eq_ignore_ascii_case("nan")
         || text.eq_ignore_ascii_case("null")

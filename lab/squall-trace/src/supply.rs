@@ -1,24 +1,24 @@
-//! How much a link carried up to any moment.
+//! Bytes that a link carried up to any moment.
 
 use std::ops::Range;
 
 use crate::{Event, Micros, OUTAGE, OUTAGE_BPS, PACKET, Quantity, Row};
 
-/// Millionths of a bit in a packet: what a rate in bits per second carries in a microsecond is a whole number of
-/// these.
+/// Millionths of a bit in a packet: a rate in bits per second carries a whole number of these in a
+/// microsecond.
 pub(crate) const PACKET_MICROBITS: u128 = PACKET as u128 * 8 * 1_000_000;
 
-/// What the link did in a `gap`: a time for which the recording has no row.
+/// Behaviour of the link in a `gap`: a time for which the recording has no row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Gaps {
-    /// It went on at the rate of the row before.
+    /// It continued at the rate of the previous row.
     #[default]
     Hold,
-    /// It delivered nothing, from one usual step after the row before until the row after.
+    /// It delivered nothing, from one usual step after the previous row until the next row.
     Stall,
 }
 
-/// What a link carried: at a rate that changes in steps, or at delivery opportunities.
+/// Data carried by a link: at a rate that changes in steps, or at delivery opportunities.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Supply {
     kind: Kind,
@@ -42,10 +42,11 @@ pub(crate) struct Step {
 }
 
 impl Supply {
-    /// A link with a rate of these rows; `None` if no row has it.
+    /// Creates the supply of a link with a rate of these rows; `None` if no row has it.
     ///
-    /// A rate holds from its row until the next row that has one, the first also before its row. Where the sender
-    /// paused (`app_idle`) and there is no rate, it is on the straight line between the rates around the pause.
+    /// A rate is valid from its row until the next row that has one, the first also before its row.
+    /// If the sender paused (`app_idle`) and there is no rate, it is interpolated linearly between
+    /// the rates around the pause.
     pub(crate) fn of_rows(
         rows: &[Row],
         end: Micros,
@@ -81,24 +82,24 @@ impl Supply {
         Some(Self { kind: Kind::Steps(summed(&known)), end })
     }
 
-    /// A link with these opportunities, in milliseconds.
+    /// Creates the supply of a link with these opportunities, in milliseconds.
     pub(crate) fn of_opportunities(millis: Vec<u64>, end: Micros) -> Self {
         Self { kind: Kind::Opportunities(millis), end }
     }
 
-    /// How long the recording is, in microseconds.
+    /// Returns the length of the recording, in microseconds.
     pub fn end(&self) -> Micros {
         self.end
     }
 
-    /// Bits per second on the average of a time that is not empty, given in microseconds.
+    /// Returns the average bits per second over a non-empty time range in microseconds.
     pub fn mean_bps(&self, time: Range<Micros>) -> f64 {
         let bits = self.microbits_until(time.end) - self.microbits_until(time.start);
         bits as f64 / (time.end - time.start) as f64
     }
 
-    /// The times in which one packet takes longer than [`OUTAGE`], each longer than that itself: no opportunity
-    /// for so long, or a rate below [`OUTAGE_BPS`].
+    /// Returns the periods longer than [`OUTAGE`] in which one packet takes longer than that:
+    /// without an opportunity, or with a rate below [`OUTAGE_BPS`].
     pub fn outages(&self) -> Vec<Range<Micros>> {
         let mut all: Vec<Range<Micros>> = Vec::new();
         match &self.kind {
@@ -124,8 +125,8 @@ impl Supply {
         all
     }
 
-    /// Millionths of a bit that the link carried from 0 until `at`. An opportunity at time 0 counts from the first
-    /// moment after that.
+    /// Returns the millionths of a bit that the link carried from 0 until `at`. An opportunity at
+    /// time 0 counts from the first moment after that.
     pub(crate) fn microbits_until(&self, at: Micros) -> u128 {
         if at == 0 {
             return 0;
@@ -144,13 +145,13 @@ impl Supply {
         }
     }
 
-    /// The rate at a time, in bits per second; `None` if it is a list of opportunities.
+    /// Returns the rate at a time, in bits per second; `None` for a list of opportunities.
     pub(crate) fn rate_at(&self, at: Micros) -> Option<u64> {
         let Kind::Steps(steps) = &self.kind else { return None };
         Some(steps[steps.partition_point(|step| step.at <= at).max(1) - 1].bps)
     }
 
-    /// The steps with their ends; none if it is a list of opportunities.
+    /// Returns the steps with their ends; none for a list of opportunities.
     pub(crate) fn steps(&self) -> impl Iterator<Item = (Step, Micros)> {
         let steps: &[Step] = match &self.kind {
             Kind::Steps(steps) => steps,
@@ -164,12 +165,13 @@ impl Supply {
     }
 }
 
-/// Whole bits per second of a rate in Mbit/s, which a table bounds to a million.
+/// Converts a rate in Mbit/s, which a table bounds, to whole bits per second.
 fn bps(mbps: f64) -> u64 {
     (mbps * 1e6).round() as u64
 }
 
-/// The rate at a time between two of known rate, by a straight line; that of the nearest at an end.
+/// Interpolates the rate at a time linearly between two known ones; outside, returns that of the
+/// nearest.
 fn between(known: &[(Micros, u64)], at: Micros) -> u64 {
     let next = known.partition_point(|&(known, _)| known <= at);
     match (next.checked_sub(1).map(|last| known[last]), known.get(next)) {

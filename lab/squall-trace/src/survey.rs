@@ -1,4 +1,5 @@
-//! Recordings in figures: what the link carried, how good the signal was, and what the watermarks would have said.
+//! Summaries of recordings: capacity of the link, quality of the signal, and the alerts of
+//! watermarks.
 
 use std::collections::BTreeMap;
 
@@ -6,70 +7,71 @@ use squall_signal::{AlertKind, SignalState, Span, Time, Watermark, WatermarkConf
 
 use crate::{Event, Format, Gaps, Lag, Micros, Quantity, Recording, Supply, recording::measured};
 
-/// The windows over which a rate is looked at.
+/// Length of the windows for rates.
 const WINDOW: Micros = 1_000_000;
 
-/// How values are spread. Quantiles are the nearest values that occur.
+/// Distribution of values. Quantiles are the nearest values that occur.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spread {
-    /// In order; there is at least one.
+    /// Sorted; there is at least one.
     values: Vec<f64>,
 }
 
 impl Spread {
-    /// The spread of these; `None` if there are none.
+    /// Returns the distribution of these values; `None` if there are none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_unstable_by(f64::total_cmp);
         (!values.is_empty()).then_some(Self { values })
     }
 
-    /// How many values there are.
+    /// Returns the number of values.
     pub fn count(&self) -> usize {
         self.values.len()
     }
 
-    /// The value of which a share, 0…1, is no greater: 0 is the least, 1 the greatest.
+    /// Returns the quantile of a share, 0…1: 0 is the minimum, 1 the maximum.
     pub fn at(&self, share: f64) -> f64 {
         self.values[(share * (self.values.len() - 1) as f64).round() as usize]
     }
 }
 
-/// A rate in figures.
+/// Summary of a rate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RateSurvey {
-    /// Which.
+    /// The rate.
     pub column: Quantity,
-    /// The mean over the whole time, in Mbit/s.
+    /// Mean over the whole time, in Mbit/s.
     pub mean_mbps: f64,
-    /// The means of windows of 1 s, in Mbit/s. A shorter one at the end does not count, unless it is the only one.
+    /// Means of windows of 1 s, in Mbit/s. A shorter one at the end does not count, unless it is
+    /// the only one.
     pub windows: Spread,
-    /// The share of the windows below 0.5 Mbit/s.
+    /// Share of the windows below 0.5 Mbit/s.
     pub below_half: f64,
-    /// The share of the windows below 1 Mbit/s.
+    /// Share of the windows below 1 Mbit/s.
     pub below_one: f64,
-    /// How long the times are in which nothing got through, in microseconds; see [`Supply::outages`].
+    /// Lengths of the outages, in microseconds; see [`Supply::outages`].
     pub outages: Vec<Micros>,
 }
 
-/// A recorded link in figures.
+/// Summary of a recorded link.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinkSurvey {
-    /// How it was written.
+    /// Format of the recording.
     pub format: Format,
-    /// How long it is, in microseconds.
+    /// Length in microseconds.
     pub duration: Micros,
-    /// The columns that have something in them.
+    /// Non-empty columns.
     pub columns: Vec<&'static str>,
-    /// The rate that counts, if there is one.
+    /// The selected rate, if there is one.
     pub rate: Option<RateSurvey>,
-    /// The round trips in milliseconds.
+    /// Round trips in milliseconds.
     pub rtt: Option<Spread>,
-    /// The mean of the shares of packets lost (`loss=`), over all rows; `None` if no row has one.
+    /// Mean of the shares of packets lost (`loss=`), over all rows; `None` if no row has one.
     pub loss: Option<f64>,
-    /// The share of probes without an answer (`lost`); `None` if there is none.
+    /// Share of probes without an answer (`lost`); `None` if there is none.
     pub lost: Option<f64>,
-    /// How often each event occurs, by its name.
+    /// Number of occurrences of each event, by its name.
     pub events: BTreeMap<String, usize>,
 }
 
@@ -125,24 +127,26 @@ impl RateSurvey {
     }
 }
 
-/// A recorded radio in figures.
+/// Summary of a recorded radio.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SignalSurvey {
-    /// How many rows the recording has.
+    /// Number of rows.
     pub rows: usize,
     /// From time 0 to its last row, in microseconds.
     pub duration: Micros,
-    /// What it has, and how that is spread; what it has not is left out.
+    /// Available quantities with their distributions.
     pub numbers: Vec<(Quantity, Spread)>,
-    /// The quality index of its readings, without loss.
+    /// Distribution of the quality index of its readings, without loss.
     pub quality: Option<Spread>,
-    /// How many readings were of a radio in no network.
+    /// Number of readings of a radio without a network.
     pub disconnected: usize,
-    /// How many times the watermarks would have given each alert: warning, outage, recovery.
+    /// Number of alerts of each kind that the watermarks would have raised: warning, outage,
+    /// recovery.
     pub alerts: [usize; 3],
-    /// How long they would have been clear, warned and out, from the first reading to the last row, in microseconds.
+    /// Durations of the states clear, warned and out, from the first reading to the last row, in
+    /// microseconds.
     pub states: [Span; 3],
-    /// Whether the signal leads the rate.
+    /// Correlation of the signal with the rate at each lag.
     pub lags: Vec<Lag>,
 }
 
@@ -172,7 +176,7 @@ impl SignalSurvey {
         })
     }
 
-    /// The lag with the highest correlation, the first of equals.
+    /// Returns the lag with the highest correlation, the first of equals.
     pub fn best_lag(&self) -> Option<Lag> {
         let known = self.lags.iter().filter(|lag| lag.correlation.is_some());
         known
@@ -203,7 +207,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// Continues to a time, with the alerts on the way when the radio is silent for long.
+    /// Advances to a time, with the alerts raised meanwhile if the radio is silent for long.
     fn advance(&mut self, to: Time) {
         while let Some(silent) = self.watermark.timeout().filter(|&silent| silent <= to) {
             self.pass(silent);
@@ -270,7 +274,7 @@ mod tests {
         assert_eq!(rate.outages, [300_000]);
     }
 
-    /// A Wi-Fi at these levels, one a second.
+    /// Returns the rows of a Wi-Fi at these levels, one a second.
     fn wifi(levels: &[f64]) -> Vec<Row> {
         let tech = Tech::new("WiFi").expect("is a word");
         let row = |(second, &level): (usize, &f64)| Row {
@@ -287,7 +291,7 @@ mod tests {
 
     #[test]
     fn alerts_and_states_are_those_of_the_watermarks() {
-        // Good, weak (index 0.28), out (0.18), good again at once.
+        // Good, weak (index 0.28), out (0.18), good again immediately.
         let survey = survey(wifi(&[-60.0, -60.0, -77.0, -81.0, -81.0, -60.0, -60.0]));
         assert_eq!(survey.alerts, [1, 1, 1]);
         assert_eq!(survey.states, [3, 1, 2].map(Span::from_secs));

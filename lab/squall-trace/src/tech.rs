@@ -1,22 +1,22 @@
-//! The radio technology in a recording's own word.
+//! Names of radio technologies in recordings.
 
 use std::{fmt, sync::Arc};
 
 use squall_signal::Technology;
 
-/// The longest word.
+/// Maximum length of a name.
 const MAX_LENGTH: usize = 24;
 
-/// How a recording calls the radio technology. Words are finer than [`Technology`] and differ from source to
-/// source; the empty word says nothing.
+/// Name of the radio technology in a recording. Names are finer than [`Technology`] and differ
+/// between sources; the empty name means unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Tech(Arc<str>);
 
 impl Tech {
-    /// A word of at most 24 letters, digits and `+-./_`.
+    /// Creates a name of at most 24 letters, digits and `+-./_`.
     ///
     /// # Errors
-    /// Says what is wrong with it.
+    /// A description of the valid names.
     pub fn new(word: &str) -> Result<Self, String> {
         let fits = |c: char| c.is_ascii_alphanumeric() || "+-./_".contains(c);
         if word.len() > MAX_LENGTH || !word.chars().all(fits) {
@@ -25,29 +25,29 @@ impl Tech {
         Ok(Self(word.into()))
     }
 
-    /// A word of ours, which is known to be one.
+    /// Creates a name from a valid literal.
     pub(crate) fn of(word: &'static str) -> Self {
         Self(word.into())
     }
 
-    /// The word.
+    /// Returns the name.
     pub fn word(&self) -> &str {
         &self.0
     }
 
-    /// Whether it says nothing.
+    /// Returns `true` if the name is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What it means.
+    /// Returns the technology that the name stands for.
     pub fn technology(&self) -> Technology {
         Technology::of_word(&self.0)
     }
 }
 
 impl From<Technology> for Tech {
-    /// The word that a recording of ours uses.
+    /// Returns the name used in Squall's own recordings.
     fn from(technology: Technology) -> Self {
         let word = match technology {
             Technology::Unknown => "",

@@ -1,4 +1,5 @@
-//! Public measurement logs as traces. The logs here are made up, in the forms of the published ones.
+//! Public measurement logs as traces. The logs here are synthetic, in the forms of the published
+//! ones.
 
 use squall_trace::{Format, Input, Quantity, Recording, Tech, TraceError, Wishes};
 
@@ -10,7 +11,7 @@ fn import(format: Option<Format>, inputs: &[Input], wishes: &Wishes) -> Result<R
     Recording::parse(inputs, &Wishes { format, ..wishes.clone() })
 }
 
-/// The rows of the trace as text, without the names of the columns.
+/// Returns the rows of the trace as text, without the names of the columns.
 fn rows(trace: &Recording) -> Vec<String> {
     trace.to_string().lines().skip(1).map(str::to_owned).collect()
 }
@@ -220,7 +221,7 @@ fn the_client_of_feup_receives_several_stations() {
         "3,0,,,,,,,WiFi-2.4,outage",
     ];
     assert_eq!(imported(Format::Feup, &log, &part("ap1-w2")), first);
-    // A single second of nothing is no outage.
+    // A single second without data is not an outage.
     assert_eq!(imported(Format::Feup, &log, &part("ap2-w1")), ["0,0,,,,,,-60,WiFi-5,"]);
     assert_eq!(refused(Format::Feup, &log), "log: choose a part; its parts are ap1-w2, ap2-w1");
 }

@@ -1,4 +1,4 @@
-//! Trace files: what is written is read again, and what is wrong is reported with its place.
+//! Trace files: a written file is read again, and errors are reported with their positions.
 
 use proptest::prelude::*;
 use squall_signal::{QualityIndex, Span, Technology, WatermarkConfig};

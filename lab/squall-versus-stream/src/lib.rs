@@ -1,6 +1,8 @@
-//! The stream of a comparison, and its way into a relay and out of it: what relays over different connections share.
+//! Stream of a comparison with its entry into a relay and its exit: code that relays over different
+//! connections share.
 //!
-//! A relay takes [`frames`] from the source, sends each over its connection, and has a [`Scatter`] hand its packets to the sink.
+//! A relay takes [`frames`] from the source, sends each over its connection, and passes the
+//! received bytes to a [`Scatter`], which sends the packets to the sink.
 
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]

@@ -1,9 +1,9 @@
-//! Where carriers listen.
+//! UDP and TCP ports of sources, sinks and carriers.
 
-/// Where the source's packets go on the client side, and where the sink waits on the server side.
+/// Port on the client side to which the source sends its packets.
 pub const SOURCE_PORT: u16 = 5_000;
-/// See [`SOURCE_PORT`].
+/// Port on the server side on which the sink receives.
 pub const SINK_PORT: u16 = 6_000;
 
-/// Where carriers listen on the server side.
+/// Port on the server side on which carriers listen.
 pub const PORT: u16 = 7_000;

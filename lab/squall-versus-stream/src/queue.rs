@@ -1,4 +1,4 @@
-//! Frames between the socket they come from and the connection they go into.
+//! Frames between a socket and a connection.
 
 use std::{
     io,
@@ -10,21 +10,22 @@ use nix::sys::socket::{setsockopt, sockopt::RcvBufForce};
 
 use crate::{SINK_PORT, SOURCE_PORT, stream};
 
-/// Frames that wait at most: what does not fit through the links is lost here rather than waited for for ever.
+/// Maximum number of queued frames. Frames that the links cannot carry are dropped here instead of
+/// being queued indefinitely.
 const FRAMES: usize = 150;
 
-/// Holds several frames; less if the system gives less.
+/// Size of the socket's buffer: several frames, or less if the system grants less.
 const BUFFER: usize = 4 << 20;
 
-/// A frame's packets, each with its length before it.
+/// Packets of a frame, each after its length (two bytes, big-endian).
 pub type Frame = Vec<u8>;
 
-/// Reads the source's packets, frame by frame: a frame is passed on when its last packet is there. It takes a thread, and keeps
-/// 150 frames at most.
+/// Reads the source's packets frame by frame, in a thread of its own: a frame is passed on when its
+/// last packet has arrived. At most 150 frames are queued; later ones are dropped.
 ///
 /// # Errors
 ///
-/// If the source's port cannot be bound, or there is no thread.
+/// If the source's port cannot be bound, or the thread cannot be started.
 pub fn frames() -> io::Result<Receiver<Frame>> {
     let socket = UdpSocket::bind(("127.0.0.1", SOURCE_PORT))?;
     if setsockopt(&socket, RcvBufForce, &BUFFER).is_err() {
@@ -50,7 +51,7 @@ fn gather(socket: &UdpSocket, give: &SyncSender<Frame>) {
     }
 }
 
-/// Splits a stream of bytes into packets, and sends them to the sink.
+/// Splits a stream of bytes into packets and sends them to the sink.
 #[derive(Debug)]
 pub struct Scatter {
     socket: UdpSocket,
@@ -58,25 +59,25 @@ pub struct Scatter {
 }
 
 impl Scatter {
-    /// One without bytes.
+    /// Creates one without pending bytes.
     ///
     /// # Errors
     ///
-    /// If there is no socket.
+    /// If no socket can be opened.
     pub fn new() -> io::Result<Self> {
         let socket = UdpSocket::bind(("127.0.0.1", 0))?;
         socket.connect(("127.0.0.1", SINK_PORT))?;
         Ok(Self { socket, rest: Vec::new() })
     }
 
-    /// Takes more bytes and sends what is whole.
+    /// Takes more bytes and sends all complete packets.
     pub fn take(&mut self, bytes: &[u8]) {
         self.rest.extend(bytes);
         let mut at = 0;
         while let Some(length) = self.rest.get(at..at + 2) {
             let end = at + 2 + usize::from(u16::from_be_bytes([length[0], length[1]]));
             let Some(packet) = self.rest.get(at + 2..end) else { break };
-            // A sink that is gone has seen enough.
+            // A sink that has ended needs no more packets.
             let _ = self.socket.send(packet);
             at = end;
         }

@@ -1,54 +1,55 @@
-//! The stream that everyone carries: frames cut into RTP packets.
+//! Stream that every carrier transports: frames divided into RTP packets.
 //!
-//! A packet is as large as those of MPEG-TS over UDP (seven TS packets), so that no carrier has to cut it. Behind the RTP header
-//! (RFC 3550 §5.1) it says which frame it is of and when that was taken.
+//! A packet is as large as those of MPEG-TS over UDP (seven TS packets), so that no carrier has to
+//! fragment it. After the RTP header (RFC 3550 §5.1) it contains the number of its frame and the
+//! time at which that was captured.
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes of UDP payload.
+/// Bytes of UDP payload per packet.
 pub const PACKET: usize = 1_316;
 
-/// Bytes of RTP header and what follows it.
+/// Bytes of the RTP header and of the stamp after it.
 const HEADER: usize = 12 + 16;
 
-/// The clock of video in RTP.
+/// Rate of RTP's video clock in Hz.
 const TICKS: u64 = 90_000;
 
-/// Frames at a steady rate.
+/// A stream of frames at a constant rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stream {
-    /// Bits per second, as UDP payload.
+    /// Bits of UDP payload per second.
     pub rate_bps: u64,
     /// Frames per second.
     pub fps: u64,
 }
 
-/// What a packet says of itself.
+/// Position and time of a packet in the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     /// Number of the frame, from 0.
     pub frame: u32,
-    /// Which of its packets.
+    /// Index of the packet in its frame.
     pub index: u16,
-    /// How many it has.
+    /// Number of packets of the frame.
     pub count: u16,
-    /// When the frame was there, in microseconds since the machine was started.
+    /// Time at which the frame was captured, in microseconds since system start.
     pub taken_us: u64,
 }
 
 impl Stream {
-    /// Packets of a frame if all are alike, at least one.
+    /// Returns the number of packets per frame if all frames are equal, at least one.
     pub fn packets(self) -> u16 {
         let packets = self.rate_bps.div_ceil(self.fps * 8 * PACKET as u64).max(1);
         u16::try_from(packets).unwrap_or(u16::MAX)
     }
 
-    /// Microseconds between frames.
+    /// Returns the interval between frames in microseconds.
     pub fn interval_us(self) -> u64 {
         1_000_000 / self.fps
     }
 
-    /// Writes a packet, the `sequence`th of all.
+    /// Writes a packet; `sequence` is its RTP sequence number.
     pub fn write(self, packet: &mut [u8; PACKET], sequence: u16, stamp: Stamp) {
         let last = stamp.index + 1 == stamp.count;
         let ticks = (u64::from(stamp.frame) * TICKS / self.fps) as u32;
@@ -64,7 +65,7 @@ impl Stream {
     }
 }
 
-/// What a packet says of itself; `None` if it is none of ours.
+/// Returns the stamp of a packet; `None` if the packet is not of this stream.
 pub fn read(packet: &[u8]) -> Option<Stamp> {
     if packet.len() < HEADER || &packet[8..12] != b"sqll" {
         return None;
@@ -93,7 +94,7 @@ mod tests {
         let stamp = Stamp { frame: 3, index: 25, count: 26, taken_us: 123_456_789 };
         stream.write(&mut packet, 103, stamp);
         assert_eq!(read(&packet), Some(stamp));
-        // The marker of the last packet, and the time of the fourth frame.
+        // The marker of the last packet, and the timestamp of the fourth frame.
         assert_eq!((packet[1] & 0x80, u32::from_be_bytes(packet[4..8].try_into().unwrap())), (0x80, 9_000));
         assert_eq!(read(&packet[..20]), None);
         assert_eq!(read(&[0; PACKET]), None);

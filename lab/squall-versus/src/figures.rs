@@ -1,4 +1,4 @@
-//! What a run has shown.
+//! Results of a run.
 
 use serde::{Deserialize, Serialize};
 use squall_shell::ShellReport;
@@ -9,7 +9,7 @@ use crate::{
     side::{Far, Near},
 };
 
-/// What was run, and the best that could come of it.
+/// Parameters of a run, and its clairvoyant bound.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Run {
     pub(crate) scenario: String,
@@ -19,48 +19,50 @@ pub(crate) struct Run {
     pub(crate) best: Best,
 }
 
-/// The figures of a run.
+/// Measured figures of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
-    /// Over which scenario.
+    /// Name of the scenario.
     pub scenario: String,
-    /// Which stream.
+    /// The stream that was carried.
     pub stream: Stream,
-    /// The name of what carried it.
+    /// Name of the transport.
     #[serde(rename = "contender")]
     pub transport: String,
-    /// What the links' chance and the sizes of frames followed.
+    /// Seed of the links' random decisions and of the frame sizes.
     pub seed: u64,
-    /// Frames that were sent.
+    /// Frames sent.
     pub frames: u32,
-    /// Frames that became complete at all.
+    /// Frames that became complete.
     pub complete: u32,
-    /// Latencies in microseconds that 50, 95, 99 and 99.9 of 100 frames kept; `None` where fewer frames arrived.
+    /// Latencies in microseconds within which 50, 95, 99 and 99.9 % of the frames were complete;
+    /// `None` if fewer frames were.
     pub latency_us: [Option<u64>; 4],
     /// Share of the frames that were complete within 150 ms.
     pub in_150_ms: f64,
     /// Share of the frames that were complete within 300 ms.
     pub in_300_ms: f64,
-    /// What no carrier could have surpassed: the clairvoyant bound for these frames over these links.
+    /// Clairvoyant bound for these frames over these links, which no carrier can exceed.
     pub best: Best,
-    /// Bytes that were given to each link, both directions together: name and number.
+    /// Name of each link, and the bytes sent into it, both directions together.
     pub link_bytes: Vec<(String, u64)>,
-    /// Processor seconds of the carrier at both ends.
+    /// Processor time of the carrier at both ends, in seconds.
     pub cpu_s: f64,
     /// Packets that sockets at both ends dropped because their reader was late.
     pub overflows: u64,
-    /// Why the run does not count, if it does not.
+    /// Reason why the run is not valid, if it is not.
     pub invalid: Option<String>,
-    /// How many runs were made to have one that counts, this one with them.
+    /// Number of runs needed to have a valid one, this one included.
     pub attempts: u32,
 }
 
 impl Figures {
-    /// Makes runs until one counts, at most `attempts`, and returns the last; `again` is called before each repetition.
+    /// Repeats a run until it is valid, at most `attempts` times, and returns the last result;
+    /// `again` is called before each repetition.
     ///
     /// # Errors
     ///
-    /// Those of `run`, which is not made again then.
+    /// Errors of `run`; after an error it is not repeated.
     pub fn that_count<E>(
         attempts: u32,
         mut run: impl FnMut() -> Result<Self, E>,
@@ -79,19 +81,21 @@ impl Figures {
 }
 
 impl Figures {
-    /// One of the latencies over the bound's; `None` where too few frames arrived.
+    /// Returns the ratio of one of the latencies to the bound's; `None` if too few frames were
+    /// complete.
     pub(crate) fn latency_over_bound(&self, index: usize) -> Option<f64> {
         Some(self.latency_us[index]? as f64 / self.best.latency_us[index]? as f64)
     }
 
-    /// The shares of frames within 150 and 300 ms over those of the bound; 1 where nothing was possible.
+    /// Returns the shares of frames within 150 and 300 ms, relative to those of the bound; 1 if the
+    /// bound is 0.
     pub(crate) fn of_bound(&self) -> [f64; 2] {
         let of = |share: f64, best: f64| if best > 0.0 { share / best } else { 1.0 };
         [of(self.in_150_ms, self.best.in_150_ms), of(self.in_300_ms, self.best.in_300_ms)]
     }
 }
 
-/// Of how many of 1,000 frames latencies are given.
+/// Shares of the frames, in thousandths, for which latencies are reported.
 const OF_1000: [u64; 4] = [500, 950, 990, 999];
 
 impl Figures {
@@ -111,7 +115,8 @@ impl Figures {
         latencies.sort_unstable();
         let all = f64::from(near.frames.max(1));
         let within = |us: u64| latencies.partition_point(|latency| *latency <= us) as f64 / all;
-        // Of all frames that were sent: one that never came is later than any other.
+        // Index among all frames that were sent: a frame that never arrived is later than any
+        // other.
         let rank = |of_1000: u64| (of_1000 * u64::from(near.frames)).div_ceil(1_000).max(1) as usize - 1;
         let bytes = |path: &squall_net::PathReport| {
             (path.name.clone(), path.up.pushed.bytes + path.down.pushed.bytes)
@@ -164,7 +169,8 @@ mod tests {
         .expect("a report")
     }
 
-    /// Which run is kept of those that end so, after how many, and how often one was said to be made again.
+    /// Returns the reason of the kept run, its number of attempts, and how often `again` was
+    /// called, for runs with these reasons.
     fn kept(attempts: u32, runs: &[Option<&str>]) -> (Option<String>, u32, u32) {
         let (mut left, mut repeated) = (runs.iter(), 0);
         let run = || left.next().map(|invalid| figures(*invalid)).ok_or(());
@@ -195,7 +201,7 @@ mod tests {
     #[test]
     fn what_never_came_counts_as_latest() {
         let near = Near { frames: 10, started_us: 0, cpu_us: 1_500_000, overflows: 1 };
-        // The last is none of those that were sent.
+        // The last frame is not one of those sent.
         let frames = vec![(0, 150_000), (1, 150_001), (2, 300_000), (3, 20_000), (4, 20_000), (99, 1)];
         let far = Far { frames, cpu_us: 500_000, overflows: 2 };
         let one = Figures::of(calm(), &near, &far, &report(), None);

@@ -1,4 +1,4 @@
-//! How large the frames of a run are, and what the clairvoyant bound has of them.
+//! Sizes of the frames of a run, and their clairvoyant bound.
 
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ use squall_net::Direction;
 use squall_units::{Rate, Span};
 use squall_versus_stream::{PACKET, Stream};
 
-/// The video that a scenario has carried, if it names one: its frames, with key frames and all, instead of frames of one size.
+/// Returns the video of a scenario, if it contains one: its frames, key frames included, replace
+/// frames of one size.
 pub fn video(scenario: &Scenario) -> Option<&Video> {
     scenario.flows.iter().find_map(|flow| match &flow.traffic {
         Traffic::Video(video) => Some(video),
@@ -21,14 +22,15 @@ pub fn video(scenario: &Scenario) -> Option<&Video> {
     })
 }
 
-/// The deadline of a frame: that of the scenario's video, or else 300 ms, the longer of the times within which frames are counted.
+/// Returns the deadline of a frame: that of the scenario's video, or else 300 ms, the longer of the
+/// times within which frames are counted.
 pub(crate) fn latency(scenario: &Scenario) -> Duration {
     let deadline = video(scenario).and_then(|video| video.deadline);
     Duration::from_micros(deadline.map_or(300_000, Span::micros))
 }
 
-/// Packets of each frame that a source hands over within `time`. Of a video they are those that `squall-lab run` sends with this
-/// seed, at the rate of the stream.
+/// Returns the number of packets of each frame that a source sends within `time`. For a video,
+/// these are the frames that `squall-lab run` sends with this seed, at the rate of the stream.
 pub(crate) fn packets(scenario: &Scenario, stream: Stream, time: Duration, seed: u64) -> Vec<u16> {
     let frames = (time.as_micros() as u64 / stream.interval_us()) as usize;
     let Some(video) = video(scenario) else { return vec![stream.packets(); frames] };
@@ -39,19 +41,20 @@ pub(crate) fn packets(scenario: &Scenario, stream: Stream, time: Duration, seed:
     sizes.map(|packets| u16::try_from(packets).unwrap_or(u16::MAX)).take(frames).collect()
 }
 
-/// The result of a sender with full knowledge of the future of the links and of the frames: see `docs/bound.md`.
+/// Result of a sender with full knowledge of the future of links and frames: see `docs/bound.md`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Best {
-    /// The least latencies in microseconds of 50, 95, 99 and 99.9 of 100 frames.
+    /// Lowest latencies in microseconds of 50, 95, 99 and 99.9 % of the frames.
     pub latency_us: [Option<u64>; 4],
-    /// The largest share of frames that can be complete within 150 ms.
+    /// Largest share of frames that can be complete within 150 ms.
     pub in_150_ms: f64,
-    /// The same within 300 ms.
+    /// Largest share of frames that can be complete within 300 ms.
     pub in_300_ms: f64,
 }
 
 impl Best {
-    /// Of frames with these numbers of packets, the first of which is handed over `start` after the links began.
+    /// Computes the bound for frames with these numbers of packets; the first is sent `start` after
+    /// the links began.
     pub(crate) fn of(
         scenario: &Scenario,
         seed: u64,
@@ -142,7 +145,7 @@ mod tests {
         let packets = packets(&scenario, stream, Duration::from_secs(10), 1);
         let best = Best::of(&scenario, 1, Duration::from_secs(3), stream, &packets).expect("can arrive");
         assert_eq!((best.in_150_ms, best.in_300_ms), (1.0, 1.0));
-        // 119 kB over both links take 33 ms and the shorter delay, or a little more.
+        // 119 kB over both links take 33 ms plus the shorter delay, or a little more.
         let [p50, _, p99, _] = best.latency_us;
         assert!(p50.is_some_and(|p50| (50_000..62_000).contains(&p50)), "{best:?}");
         assert!(p99.is_some_and(|p99| (110_000..140_000).contains(&p99)), "{best:?}");

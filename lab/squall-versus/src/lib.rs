@@ -1,13 +1,16 @@
-//! Squall beside what is used instead: the same stream of frames through the same emulated links, carried by each in turn.
+//! Comparison of Squall with its alternatives: each transport carries the same stream of frames
+//! through the same emulated links.
 //!
-//! On the client side of a [shell](squall_shell) a `source` hands packets of frames to a *carrier* over a local UDP
-//! socket, on the server side a `sink` takes them from the carrier's other end in the same way and notes when each frame
-//! is complete. Carriers are real programs: Squall's tunnel, SRT's and RIST's own tools, and small relays over MPTCP
-//! and plain QUIC (`carrier`, and `lab/versus-tquic`, which is built by itself). So all of them pay for the same two hops. SRT, RIST and plain UDP see packets; Squall's tunnel finds
-//! frames by RTP's marker, and the relays over MPTCP and QUIC by the stamp behind it: they pass a frame on when its last
-//! packet is there, which costs them up to the 5 ms that a source takes for a frame.
+//! On the client side of a [shell](squall_shell), a `source` sends packets of frames to a *carrier*
+//! over a local UDP socket. On the server side a `sink` receives them from the carrier's other end
+//! in the same way, and records when each frame is complete. Carriers are real programs: Squall's
+//! tunnel, SRT's and RIST's tools, and small relays over MPTCP and plain QUIC (`carrier`, and
+//! `lab/versus-tquic`, which is built separately), so the two local hops cost all of them the same.
+//! SRT, RIST and plain UDP see packets; Squall's tunnel finds frames by RTP's marker, and the
+//! relays over MPTCP and QUIC by the stamp after it: they pass a frame on when its last packet has
+//! arrived, which costs them up to the 5 ms that a source takes for a frame.
 //!
-//! Each side is a process of its own ([`side`]); their clocks are the same one.
+//! Each side is a separate process ([`side`]); both use the same clock.
 
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]

@@ -11,29 +11,29 @@ use serde::{Deserialize, Serialize};
 use squall_shell::{Addresses, Family};
 use squall_versus_stream::{PORT, SINK_PORT, SOURCE_PORT};
 
-/// Words of a command, the program first. Places in braces are filled in when it runs.
+/// Words of a command, the program first. Placeholders in braces are filled in when it runs.
 pub(crate) type Words = Vec<String>;
 
-/// The commands of a transport at both ends.
+/// Commands of a transport at both ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Programs {
-    /// Takes the packets on the client's side.
+    /// Command that takes the packets on the client's side.
     pub(crate) client: Words,
-    /// Hands them to the sink on the server's side.
+    /// Command that passes them to the sink on the server's side.
     pub(crate) server: Words,
-    /// Commands that have to succeed before, one after the other.
+    /// Commands that must succeed first, one after the other.
     pub(crate) client_setup: Vec<Words>,
-    /// See [`Self::client_setup`].
+    /// Like [`client_setup`](Self::client_setup), on the server's side.
     pub(crate) server_setup: Vec<Words>,
 }
 
-/// The value of a place.
+/// Value of a placeholder.
 enum Value {
     Address(IpAddr),
     Text(String),
 }
 
-/// The values of the places in commands.
+/// Values of the placeholders in commands.
 pub(crate) struct Values<'a> {
     pub(crate) links: usize,
     pub(crate) family: Family,
@@ -42,7 +42,7 @@ pub(crate) struct Values<'a> {
 }
 
 impl Values<'_> {
-    /// The names of all places.
+    /// Names of all placeholders.
     const NAMES: &'static str = "client1, client2, ..., server1, server2, ..., clients, servers, server, port, source, sink, links, \
                                  latency, folder";
 
@@ -72,7 +72,7 @@ impl Values<'_> {
         })
     }
 
-    /// A word with its places filled in.
+    /// Fills in the placeholders of a word.
     fn fill(&self, word: &str) -> anyhow::Result<String> {
         let (mut filled, mut rest) = (String::new(), word);
         while let Some((before, after)) = rest.split_once('{') {
@@ -97,7 +97,7 @@ impl Values<'_> {
         Ok(filled + rest)
     }
 
-    /// A command with its places filled in.
+    /// Fills in the placeholders of a command.
     fn command(&self, words: &Words) -> anyhow::Result<Words> {
         anyhow::ensure!(!words.is_empty(), "a command is empty");
         words.iter().map(|word| self.fill(word)).collect()
@@ -105,7 +105,7 @@ impl Values<'_> {
 }
 
 impl Programs {
-    /// The commands of the client's side or the server's: those that prepare it, and the one that carries.
+    /// Returns the commands of one side: those that prepare it, and the one that carries.
     pub(crate) fn of_side(
         &self,
         is_client: bool,
@@ -119,19 +119,22 @@ impl Programs {
         Ok((setup, values.command(carries)?))
     }
 
-    /// All commands.
+    /// Returns all commands.
     fn commands(&self) -> impl Iterator<Item = &Words> {
         let setup = self.client_setup.iter().chain(&self.server_setup);
         setup.chain([&self.client, &self.server])
     }
 
-    /// The programs that have to be installed.
+    /// Returns the programs that must be installed.
     pub(crate) fn needed(&self) -> BTreeSet<&str> {
         self.commands().filter_map(|words| words.first()).map(String::as_str).collect()
     }
 
+    /// Checks all commands for this number of links.
+    ///
     /// # Errors
-    /// If a command has no program, or a place that there is not with this number of links.
+    ///
+    /// If a command has no program, or a placeholder that does not exist with this number of links.
     pub(crate) fn check(&self, links: usize) -> anyhow::Result<()> {
         let values = Values { links, family: Family::V4, latency_ms: 0, folder: Path::new("") };
         self.commands().try_for_each(|words| values.command(words).map(drop))

@@ -1,4 +1,4 @@
-//! One run: a scenario, a stream, a transport.
+//! A single run of a scenario, a stream and a transport.
 
 use std::{
     fs,
@@ -21,42 +21,43 @@ use crate::{
     transport::Transport,
 };
 
-/// What to run.
+/// Parameters of a run.
 #[derive(Debug, Clone)]
 pub struct Plan<'a> {
-    /// Over which links.
+    /// Scenario with the links.
     pub scenario: &'a Scenario,
-    /// The stream.
+    /// Stream to carry.
     pub stream: Stream,
-    /// What carries it.
+    /// Transport that carries it.
     pub transport: Transport,
-    /// For how long.
+    /// Length of the stream.
     pub time: Duration,
-    /// What the links' chance follows.
+    /// Seed of the links' random decisions and of the frame sizes.
     pub seed: u64,
-    /// The version of IP over the links, which have no addresses of the other if this is IPv6.
+    /// Version of IP over the links. With IPv6 they have no IPv4 addresses.
     pub family: Family,
-    /// The `squall-lab` program, which is init process, relay and side.
+    /// The `squall-lab` program, which acts as init process, relay and side.
     pub lab: PathBuf,
     /// The `squall` program, whose tunnel is measured.
     pub squall: PathBuf,
-    /// A folder for what the sides say, and for their carriers' words.
+    /// Folder for the results of the sides and the output of their carriers.
     pub folder: PathBuf,
 }
 
-/// More than one of 100 packets later than this out of its link, and the run does not count.
+/// A run is invalid if more than one of 100 packets leaves its link later than this.
 const MAX_SLIP: Duration = Duration::from_millis(2);
 
-/// How long the links have to last for a stream of so long.
+/// Returns the time for which the links must last for a stream of this length.
 pub fn takes(time: Duration) -> Duration {
     SETTLE + time + DRAIN + HEAD_START
 }
 
-/// Runs it. The links start with the client's side, and the stream after the carrier has had time to connect.
+/// Executes a run. The links start with the client's side, and the stream after the carrier has had
+/// time to connect.
 ///
 /// # Errors
 ///
-/// If a side cannot be started or fails; in the words of its carrier if it said something.
+/// If a side cannot be started or fails; with the last message of its carrier if there is one.
 pub fn run(plan: &Plan<'_>) -> anyhow::Result<Figures> {
     fs::create_dir_all(&plan.folder).with_context(|| plan.folder.display().to_string())?;
     for left in ["near.json", "far.json", "near.log", "far.log", "certificate"] {

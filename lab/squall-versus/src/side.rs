@@ -24,17 +24,17 @@ use crate::{
     spec::{End, SideSpec},
 };
 
-/// What the source's side has seen.
+/// Results of the source's side.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Near {
     pub(crate) frames: u32,
-    /// When the first was handed over, by the [clock](crate::clock).
+    /// Time at which the first frame was sent, by the [clock](crate::clock).
     pub(crate) started_us: u64,
     pub(crate) cpu_us: u64,
     pub(crate) overflows: u64,
 }
 
-/// What the sink's side has seen.
+/// Results of the sink's side.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Far {
     /// Number and latency in microseconds of each frame that became complete.
@@ -43,19 +43,19 @@ pub(crate) struct Far {
     pub(crate) overflows: u64,
 }
 
-/// The carrier's ends find each other meanwhile.
+/// Time in which the carrier's ends connect.
 pub(crate) const SETTLE: Duration = Duration::from_millis(2_500);
 
-/// What is late may still come meanwhile.
+/// Time in which late packets may still arrive.
 pub(crate) const DRAIN: Duration = Duration::from_millis(2_000);
 
-/// How long the far side has before the near one starts.
+/// Time for which the far side runs before the near one starts.
 pub(crate) const HEAD_START: Duration = Duration::from_millis(500);
 
-/// How long a carrier has to end by itself.
+/// Time that a carrier has to end by itself.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Does what a side has to do, and writes what it has seen to `near.json` or `far.json` in its folder.
+/// Runs a side, and writes its results to `near.json` or `far.json` in its folder.
 ///
 /// # Errors
 ///
@@ -75,7 +75,8 @@ pub fn side(spec: &SideSpec) -> anyhow::Result<()> {
             std::thread::sleep(SETTLE);
             let started_us = source::play(spec.stream, &spec.packets, ("127.0.0.1", SOURCE_PORT))?;
             ensure_alive(&mut child)?;
-            // The far side ends first, when the time for what is late is over; this end may then end by itself.
+            // The far side ends first, after the time for late packets; this end may then end by
+            // itself.
             std::thread::sleep(DRAIN + HEAD_START);
             let cpu_us = end(&mut child)?;
             let frames = spec.packets.len() as u32;
@@ -112,7 +113,7 @@ fn ensure_alive(carrier: &mut Child) -> anyhow::Result<()> {
     }
 }
 
-/// Ends a carrier; the processor time of it and all that came before it, in microseconds.
+/// Ends a carrier; returns the processor time of it and of all programs before it, in microseconds.
 fn end(child: &mut Child) -> anyhow::Result<u64> {
     let _ = kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM);
     let start = Instant::now();
@@ -128,13 +129,14 @@ fn end(child: &mut Child) -> anyhow::Result<u64> {
     Ok((usage.user_time() + usage.system_time()).num_microseconds().unsigned_abs())
 }
 
-/// Packets that UDP sockets of this side's namespace dropped for lack of room; 0 if the kernel does not report it.
+/// Returns the number of packets that UDP sockets of this side's namespace dropped because their
+/// buffers were full; 0 if the kernel does not report it.
 fn overflows() -> u64 {
     let read = |file: &str| fs::read_to_string(file).unwrap_or_default();
     overflows_of_v4(&read("/proc/net/snmp")) + overflows_of_v6(&read("/proc/net/snmp6"))
 }
 
-/// A line of names, then one of values.
+/// Parses a line of names and a line of values.
 fn overflows_of_v4(snmp: &str) -> u64 {
     let mut lines = snmp.lines().filter(|line| line.starts_with("Udp: "));
     let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return 0 };
@@ -142,13 +144,13 @@ fn overflows_of_v4(snmp: &str) -> u64 {
     pairs.find(|(name, _)| *name == "RcvbufErrors").and_then(|(_, value)| value.parse().ok()).unwrap_or(0)
 }
 
-/// A name and a value in each line.
+/// Parses lines with a name and a value each.
 fn overflows_of_v6(snmp6: &str) -> u64 {
     let value = snmp6.lines().find_map(|line| line.strip_prefix("Udp6RcvbufErrors"));
     value.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
 }
 
-/// Whole or not at all.
+/// Writes a file atomically.
 fn write(file: &Path, text: &str) -> anyhow::Result<()> {
     let part = file.with_extension("part");
     fs::write(&part, text)?;

@@ -1,4 +1,4 @@
-//! Where frames go.
+//! Receiver of frames.
 
 use std::{collections::BTreeMap, io, net::UdpSocket, time::Duration};
 
@@ -7,21 +7,22 @@ use squall_versus_stream as stream;
 
 use crate::clock::now_us;
 
-/// Holds a second of the fastest stream; less if the system gives less.
+/// Size of the socket's buffer: a second of the fastest stream, or less if the system grants less.
 const BUFFER: usize = 8 << 20;
 
-/// A frame of which not everything is there.
+/// A frame of which packets are missing.
 struct Partial {
-    /// Which packets have come.
+    /// `true` for each packet that has arrived.
     seen: Vec<bool>,
     missing: usize,
 }
 
-/// Takes packets for so long; the latency of each frame that became complete, in microseconds, by its number.
+/// Receives packets for this time; returns the latency of each complete frame in microseconds, by
+/// frame number.
 ///
 /// # Errors
 ///
-/// If there is no such socket.
+/// If no socket can be opened at the port.
 pub(crate) fn watch(port: u16, time: Duration) -> io::Result<BTreeMap<u32, u64>> {
     let socket = UdpSocket::bind(("127.0.0.1", port))?;
     if setsockopt(&socket, RcvBufForce, &BUFFER).is_err() {
@@ -44,7 +45,7 @@ pub(crate) fn watch(port: u16, time: Duration) -> io::Result<BTreeMap<u32, u64>>
             .or_insert_with(|| Partial { seen: vec![false; count], missing: count });
         match frame.seen.get_mut(usize::from(stamp.index)) {
             Some(seen) if !*seen => *seen = true,
-            // A copy.
+            // A duplicate.
             _ => continue,
         }
         frame.missing -= 1;

@@ -1,4 +1,4 @@
-//! Where frames come from.
+//! Sender of frames.
 
 use std::{io, net::UdpSocket, time::Duration};
 
@@ -6,17 +6,18 @@ use squall_versus_stream::{PACKET, Stamp, Stream};
 
 use crate::clock::now_us;
 
-/// Time over which the packets of a frame leave, as from an encoder: the socket that receives them has a finite buffer.
+/// Time over which the packets of a frame are sent, as by an encoder: the receiving socket has a
+/// finite buffer.
 const SPREAD_US: u64 = 5_000;
 
-/// Packets at a time.
+/// Packets sent at a time.
 const BURST: u16 = 8;
 
-/// Hands over frames with these numbers of packets; returns the time of the first.
+/// Sends frames with these numbers of packets; returns the time of the first one.
 ///
 /// # Errors
 ///
-/// If there is no socket to send from.
+/// If no socket can be opened.
 pub(crate) fn play(stream: Stream, frames: &[u16], to: (&str, u16)) -> io::Result<u64> {
     let socket = UdpSocket::bind(("127.0.0.1", 0))?;
     socket.connect(to)?;
@@ -32,7 +33,7 @@ pub(crate) fn play(stream: Stream, frames: &[u16], to: (&str, u16)) -> io::Resul
             }
             stream.write(&mut packet, sequence, Stamp { frame: number, index, count, taken_us });
             sequence = sequence.wrapping_add(1);
-            // A carrier that is not there yet, or not any more, loses it.
+            // A packet is lost if the carrier is not yet or no longer running.
             let _ = socket.send(&packet);
         }
     }

@@ -1,4 +1,4 @@
-//! One side of a run, as it is described to the program that runs it.
+//! Description of one side of a run for the program that runs it.
 
 use std::path::PathBuf;
 
@@ -8,40 +8,40 @@ use squall_versus_stream::Stream;
 
 use crate::transport::Transport;
 
-/// Which side.
+/// Side of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum End {
-    /// The client's, with the source.
+    /// The client's side, with the source.
     Near,
-    /// The server's, with the sink.
+    /// The server's side, with the sink.
     Far,
 }
 
-/// What a side has to do.
+/// Tasks of a side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SideSpec {
-    /// Which it is.
+    /// The side.
     pub end: End,
-    /// What carries.
+    /// Transport that carries the stream.
     pub transport: Transport,
-    /// What is carried.
+    /// Stream to carry.
     pub stream: Stream,
-    /// For so long, in milliseconds.
+    /// Length of the stream in milliseconds.
     pub time_ms: u64,
     /// Deadline of a frame, in milliseconds.
     pub latency_ms: u64,
-    /// Packets of each frame; the sink needs none of it.
+    /// Packets of each frame; empty for the sink.
     pub packets: Vec<u16>,
-    /// The number of links.
+    /// Number of links.
     pub links: usize,
-    /// The version of IP over them.
+    /// Version of IP over the links.
     pub family: Family,
-    /// Whether the links have radios.
+    /// The links have radios.
     pub radios: bool,
     /// The `squall-lab` program.
     pub lab: PathBuf,
     /// The `squall` program.
     pub squall: PathBuf,
-    /// Where both sides leave what they have to say.
+    /// Folder in which both sides leave their results.
     pub folder: PathBuf,
 }

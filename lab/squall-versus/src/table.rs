@@ -8,16 +8,16 @@ use squall_units::format;
 
 use crate::figures::Figures;
 
-/// A table for each scenario and stream, for a terminal.
+/// Returns a table for each scenario and stream, for a terminal.
 pub fn text(figures: &[Figures]) -> String {
     tables(figures).iter().map(|table| render(table) + "\n").collect()
 }
 
-/// The line that a page has before the figures: the text before it stays when they are measured again.
+/// Line before the figures of a page: the text before it stays when the figures are measured again.
 pub const MARK: &str = "<!-- figures -->";
 
-/// The figures for a page, behind what `page` says before the line `<!-- figures -->`; `about` says where and when they
-/// were measured, and what was left out.
+/// Returns the figures for a page, after the text of `page` before the line `<!-- figures -->`;
+/// `about` says where and when they were measured, and which were omitted.
 pub fn markdown(page: &str, about: &[String], figures: &[Figures]) -> String {
     let before = page.split_once(MARK).map_or("", |(before, _)| before);
     let mut text = format!("{before}{MARK}\n\n");
@@ -52,7 +52,7 @@ fn tables(figures: &[Figures]) -> Vec<Table> {
     groups.into_iter().map(|(title, group)| table(title, &group)).collect()
 }
 
-/// The bound, and a row for each transport.
+/// Builds a table with the bound and a row for each transport.
 fn table(title: String, group: &[&Figures]) -> Table {
     let mut transports: Vec<&str> = Vec::new();
     for one in group {
@@ -67,7 +67,7 @@ fn table(title: String, group: &[&Figures]) -> Table {
     Table { title, columns: columns(group[0]), rows }
 }
 
-/// Those of the latencies that are set beside the bound's: the median, and the ends.
+/// Latencies that are compared with the bound's: the median and the tail.
 const OVER_BOUND: [(usize, &str); 3] = [(0, "p50"), (2, "p99"), (3, "p99.9")];
 
 fn columns(one: &Figures) -> Vec<Column> {
@@ -81,7 +81,7 @@ fn columns(one: &Figures) -> Vec<Column> {
     columns
 }
 
-/// What the clairvoyant bound has.
+/// Row of the clairvoyant bound.
 fn bound(runs: &[&Figures]) -> Vec<String> {
     let mut row = vec!["bound".to_owned()];
     row.extend((0..4).map(|i| latency(runs, |one| one.best.latency_us[i])));
@@ -90,7 +90,7 @@ fn bound(runs: &[&Figures]) -> Vec<String> {
     row
 }
 
-/// What the runs of a transport have, each with a seed of its own: those that count, if there are enough.
+/// Row of a transport's valid runs, if there are enough; each run has a different seed.
 fn row(all: &[&Figures]) -> Vec<String> {
     let name = &all[0].transport;
     let good: Vec<&Figures> = all.iter().copied().filter(|one| one.invalid.is_none()).collect();
@@ -112,7 +112,7 @@ fn row(all: &[&Figures]) -> Vec<String> {
     row
 }
 
-/// Fewest valid runs from which a mean and its interval are shown, unless fewer were made at all.
+/// Minimum number of valid runs for a mean with its interval, unless fewer were made in all.
 const ENOUGH: usize = 3;
 
 fn latency(runs: &[&Figures], us: impl Fn(&Figures) -> Option<u64>) -> String {
@@ -123,7 +123,8 @@ fn percent(runs: &[&Figures], share: impl Fn(&Figures) -> f64) -> String {
     cell(runs, |one| Some(share(one) * 100.0))
 }
 
-/// The mean of the runs, and half of its 95 % confidence interval. Where some runs have no such value, how many.
+/// Formats the mean of the runs and half of its 95 % confidence interval. If runs lack the value,
+/// it states in how many.
 fn cell(runs: &[&Figures], value: impl Fn(&Figures) -> Option<f64>) -> String {
     let values: Vec<f64> = runs.iter().filter_map(|one| value(one)).collect();
     match Estimate::of(&values) {

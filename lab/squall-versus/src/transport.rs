@@ -1,4 +1,4 @@
-//! The transports that are compared.
+//! Transports to compare.
 
 use std::{
     borrow::Cow,
@@ -11,34 +11,36 @@ use serde::{Deserialize, Serialize};
 
 use crate::programs::Programs;
 
-/// Longest name of a transport in a file: names are those of folders too.
+/// Maximum length of a transport's name in a file: names are used for folders too.
 const MAX_NAME: usize = 64;
 
-/// A way to carry the stream, by its name in tables and options.
+/// A way to carry the stream, identified by its name in tables and options.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transport {
     name: Cow<'static, str>,
     pub(crate) carrier: Carrier,
 }
 
-/// What carries the stream, with its settings.
+/// Implementation that carries the stream, with its settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Carrier {
-    /// Squall's tunnel with this scheduler and congestion control. STORM uses the radios where there are some.
+    /// Squall's tunnel with this scheduler and congestion control. STORM uses radios if there are
+    /// any.
     Squall { scheduler: Cow<'static, str>, congestion: Cow<'static, str> },
-    /// The multipath QUIC under Squall as it is, a stream for each frame: on all links, or on the first alone.
+    /// The multipath QUIC implementation under Squall, unmodified, with a stream for each frame: on
+    /// all links, or on the first only.
     Noq { multipath: bool },
-    /// Nothing: plain datagrams on the first link alone.
+    /// No transport: plain datagrams on the first link only.
     Udp,
-    /// Multipath TCP of the kernel, with its default scheduler.
+    /// The kernel's Multipath TCP with its default scheduler.
     Mptcp,
-    /// SRT on the first link alone, with a buffer of this many milliseconds.
+    /// SRT on the first link only, with a buffer of this many milliseconds.
     Srt { buffer_ms: u32 },
     /// SRT's group of this kind on all links.
     SrtGroup { kind: Cow<'static, str>, buffer_ms: u32 },
     /// RIST on all links.
     Rist { mode: RistMode, buffer_ms: u32 },
-    /// TQUIC on all links with this scheduler of its own, a stream for each frame.
+    /// TQUIC on all links with one of its schedulers and a stream for each frame.
     Tquic { scheduler: Cow<'static, str> },
     /// Programs of another project.
     Programs(Programs),
@@ -50,16 +52,16 @@ impl Carrier {
     }
 }
 
-/// What RIST does with several links.
+/// RIST's use of several links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum RistMode {
     /// Every packet on every link.
     Duplicate,
-    /// Each packet on one of them, in turn: equal weights.
+    /// Each packet on one link, alternately: equal weights.
     Balanced,
 }
 
-/// A file of transports.
+/// File of transports.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -67,7 +69,7 @@ struct File {
     transport: Vec<Entry>,
 }
 
-/// An entry of such a file: a name, and commands.
+/// Entry of such a file: a name with commands.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -81,7 +83,7 @@ struct Entry {
 }
 
 impl Transport {
-    /// All of them, in the order of tables.
+    /// All built-in transports, in the order of tables.
     pub const ALL: [Self; 20] = [
         // The defaults of the tunnel.
         Self::new("squall", Carrier::squall("squall", "steady")),
@@ -110,21 +112,21 @@ impl Transport {
         Self { name: Cow::Borrowed(name), carrier }
     }
 
-    /// Its name in tables and options.
+    /// Returns its name in tables and options.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The one with this name.
+    /// Returns the transport with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|transport| transport.name() == name)
     }
 
-    /// Those of a file, with names of their own.
+    /// Parses the transports of a file, whose names must be unique.
     ///
     /// # Errors
     ///
-    /// In a line, with the place in the text.
+    /// One line with the position in the text.
     pub fn of_file(text: &str) -> Result<Vec<Self>, String> {
         let file: File = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
@@ -147,9 +149,11 @@ impl Transport {
         if transports.is_empty() { Err(" no [[transport]] is in it".to_owned()) } else { Ok(transports) }
     }
 
+    /// Checks that it can run over this number of links.
+    ///
     /// # Errors
     ///
-    /// If it cannot run over this number of links, as its commands name others.
+    /// If its commands name other links.
     pub fn check(&self, links: usize) -> Result<(), String> {
         match &self.carrier {
             Carrier::Programs(programs) => {
@@ -159,7 +163,7 @@ impl Transport {
         }
     }
 
-    /// What is missing to run it; `None` if nothing is.
+    /// Returns the missing requirement to run it; `None` if there is none.
     pub fn missing(&self) -> Option<String> {
         match &self.carrier {
             Carrier::Squall { .. } | Carrier::Noq { .. } | Carrier::Udp => None,
@@ -191,17 +195,17 @@ impl Transport {
     }
 }
 
-/// The relay over TQUIC, beside the laboratory's program.
+/// Returns the path of the relay over TQUIC, beside the laboratory's program.
 pub(crate) fn tquic_relay(lab: &Path) -> PathBuf {
     lab.with_file_name("squall-versus-tquic")
 }
 
-/// What is to be installed if there is no such program.
+/// Returns a message with the package to install, if a program is missing.
 fn needs(program: &str, package: &str) -> Option<String> {
     (!is_installed(program)).then(|| format!("{program} is not installed: apt-get install {package}"))
 }
 
-/// Whether the system finds such a program.
+/// `true` if the system finds a program.
 fn is_installed(program: &str) -> bool {
     let is_file = |folder: PathBuf| folder.join(program).is_file();
     program.contains('/') && Path::new(program).is_file()
@@ -211,7 +215,7 @@ fn is_installed(program: &str) -> bool {
 const NO_GROUPS: &str =
     "the installed srt-live-transmit does not support groups (libsrt is built without bonding)";
 
-/// Whether SRT's tool supports groups: it ends at once if it does not.
+/// `true` if SRT's tool supports groups; otherwise it ends at once.
 fn takes_groups() -> bool {
     let group = "srt:////group?type=broadcast&nodes=127.0.0.1:9,127.0.0.2:9";
     let tool = Command::new("srt-live-transmit")

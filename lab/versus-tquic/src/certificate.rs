@@ -1,4 +1,4 @@
-//! The server's certificate, in a file that both ends share.
+//! Server's certificate, in a file that both ends share.
 
 use std::{
     fs,
@@ -8,25 +8,25 @@ use std::{
 
 use anyhow::Context as _;
 
-/// How long the client waits for it.
+/// Time for which the client waits for the certificate.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The name in it.
+/// Host name in the certificate.
 pub(crate) const NAME: &str = "versus";
 
-/// Makes one; returns the file with its private key.
+/// Creates a certificate; returns the file with its private key.
 pub(crate) fn make(file: &Path) -> anyhow::Result<PathBuf> {
     let certified = rcgen::generate_simple_self_signed(vec![NAME.to_owned()])?;
     let key = file.with_extension("key");
     fs::write(&key, certified.signing_key.serialize_pem())?;
-    // Whole or not at all: the client looks for it meanwhile.
+    // Written atomically: the client polls for the file.
     let part = file.with_extension("part");
     fs::write(&part, certified.cert.pem())?;
     fs::rename(&part, file)?;
     Ok(key)
 }
 
-/// Waits until it is there.
+/// Waits until the certificate is there.
 pub(crate) fn wait_for(file: &Path) -> anyhow::Result<()> {
     let start = Instant::now();
     while let Err(error) = fs::metadata(file) {
@@ -38,7 +38,7 @@ pub(crate) fn wait_for(file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A path as TQUIC takes it.
+/// Returns a path as text, which TQUIC requires.
 pub(crate) fn text(file: &Path) -> anyhow::Result<&str> {
     file.to_str().with_context(|| format!("{}: is no UTF-8", file.display()))
 }

@@ -1,4 +1,4 @@
-//! The end that sends frames.
+//! End of the relay that sends frames.
 
 use std::{cell::RefCell, collections::VecDeque, net::SocketAddr, path::Path, rc::Rc};
 
@@ -13,7 +13,7 @@ use crate::{
     relay::{self, Relay},
 };
 
-/// All frames are alike to TQUIC, and it sends them in sequence.
+/// TQUIC gives all frames the same urgency, and sends them in sequence.
 const URGENCY: u8 = 3;
 
 pub(crate) fn run(
@@ -36,7 +36,7 @@ async fn send(config: tquic::Config, server: SocketAddr, locals: &[SocketAddr]) 
     let (mut relay, locals) = Relay::new(config, false, handler, locals).await?;
     let connection = relay.endpoint.connect(locals[0], server, Some(certificate::NAME), None, None, None)?;
     let frames = frames()?;
-    // The queue is read by a thread of its own, for it may wait.
+    // A separate thread reads the queue, because reading blocks.
     let (give, mut take) = mpsc::channel(1);
     std::thread::spawn(move || frames.into_iter().try_for_each(|frame| give.blocking_send(frame)));
     let (mut outgoing, mut opened) = (Outgoing::default(), 1);
@@ -59,7 +59,7 @@ async fn send(config: tquic::Config, server: SocketAddr, locals: &[SocketAddr]) 
     }
 }
 
-/// Opens the paths for which the server has handed out identifiers.
+/// Opens the paths for which the server has issued connection ids.
 fn open(
     connection: &mut Connection,
     locals: &[SocketAddr],
@@ -73,11 +73,11 @@ fn open(
     Ok(())
 }
 
-/// Frames on their way into the connection, the first of which may be there in part.
+/// Frames to write into the connection; the first may be partly written.
 #[derive(Default)]
 struct Outgoing {
     waiting: VecDeque<Frame>,
-    /// A stream and the rest of its frame.
+    /// Stream and remaining bytes of the partly written frame.
     begun: Option<(u64, Bytes)>,
 }
 
@@ -90,7 +90,7 @@ impl Outgoing {
         self.waiting.push_back(frame);
     }
 
-    /// Writes what the connection takes.
+    /// Writes as much as the connection accepts.
     fn write(&mut self, connection: &mut Connection) -> anyhow::Result<()> {
         loop {
             let (stream, mut rest) = match self.begun.take() {
@@ -98,7 +98,7 @@ impl Outgoing {
                 None if self.waiting.is_empty() => return Ok(()),
                 None => match connection.stream_uni_new(URGENCY, false) {
                     Ok(stream) => (stream, self.waiting.pop_front().unwrap_or_default().into()),
-                    // It has as many streams as the server allows.
+                    // The connection has as many streams as the server allows.
                     Err(tquic::Error::StreamLimitError) => return Ok(()),
                     Err(error) => return Err(error.into()),
                 },
@@ -117,11 +117,11 @@ impl Outgoing {
     }
 }
 
-/// Where the connection is in its life.
+/// State of the connection.
 enum Life {
     Handshake,
     Established,
-    /// With the reason.
+    /// Reason of the end.
     Closed(String),
 }
 

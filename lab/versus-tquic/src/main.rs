@@ -5,8 +5,9 @@
 //! squall-versus-tquic server SCHEDULER CERTIFICATE ADDRESS:PORT
 //! ```
 //!
-//! The client takes packets from the source's port and opens a path from each local address. The server hands them to the sink's
-//! port; CERTIFICATE is a file that it writes, and that the client waits for.
+//! The client takes packets from the source's port and opens a path from each local address. The
+//! server passes them to the sink's port; it writes the file CERTIFICATE, for which the client
+//! waits.
 
 #![cfg(target_os = "linux")]
 

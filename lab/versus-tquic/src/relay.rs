@@ -1,4 +1,4 @@
-//! What both ends have in common: an endpoint, its sockets, and the loop that drives it.
+//! Common part of both ends: an endpoint, its sockets, and the loop that drives it.
 
 use std::{
     io,
@@ -12,37 +12,39 @@ use anyhow::Context as _;
 use tokio::{net::UdpSocket, sync::mpsc};
 use tquic::{Config, Endpoint, PacketInfo, PacketSendHandler, TlsConfig, TransportHandler};
 
-/// What both ends speak.
+/// Protocol name (ALPN) of both ends.
 pub(crate) const PROTOCOL: &[u8] = b"versus";
 
-/// Paths at most: identifiers that an end holds for the other.
+/// Maximum number of paths: connection ids that an end stores for the other.
 const PATHS: u64 = 8;
 
-/// Frames under way at most.
+/// Maximum number of frames in flight.
 const STREAMS: u64 = 1_000;
 
-/// Packets that wait between a socket and the endpoint, for all sockets; the rest waits in the sockets.
+/// Maximum number of packets queued between all sockets and the endpoint; the rest waits in the
+/// sockets.
 const PACKETS: usize = 256;
 
-/// Bytes that a socket keeps for the loop; less if the system gives less.
+/// Size of a socket's buffer in bytes; less if the system grants less.
 const BUFFER: usize = 1 << 20;
 
-/// Largest datagram.
+/// Maximum size of a datagram.
 const DATAGRAM: usize = 1 << 16;
 
-/// How long the loop waits without a timer of the endpoint.
+/// Time for which the loop waits if the endpoint has no timer.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// A packet and where it came from.
+/// A packet with its source, destination and time.
 type Received = (Vec<u8>, PacketInfo);
 
-/// An endpoint at work.
+/// A running endpoint.
 pub(crate) struct Relay {
     pub(crate) endpoint: Endpoint,
     received: mpsc::Receiver<Received>,
 }
 
-/// The defaults of TQUIC, but for several paths with this scheduler, and streams for as many frames as the other carriers have.
+/// Returns TQUIC's defaults, except for several paths with this scheduler, and as many streams as
+/// the other carriers have.
 pub(crate) fn config(scheduler: &str, tls: TlsConfig) -> anyhow::Result<Config> {
     let mut config = Config::new()?;
     config.enable_multipath(true);
@@ -54,7 +56,8 @@ pub(crate) fn config(scheduler: &str, tls: TlsConfig) -> anyhow::Result<Config> 
 }
 
 impl Relay {
-    /// An endpoint with a socket at each of these addresses, and the addresses that they have.
+    /// Creates an endpoint with a socket at each of these addresses; returns the bound addresses
+    /// too.
     pub(crate) async fn new(
         config: Config,
         is_server: bool,
@@ -75,7 +78,7 @@ impl Relay {
         Ok((Self { endpoint, received }, locals))
     }
 
-    /// Waits for packets, a timer or something of the caller's, and carries out what is due then.
+    /// Waits for packets, a timer or the caller's future, and processes them.
     pub(crate) async fn step<T>(&mut self, other: impl Future<Output = T>) -> anyhow::Result<Option<T>> {
         self.endpoint.process_connections()?;
         let timeout = self.endpoint.timeout().unwrap_or(IDLE);
@@ -84,7 +87,7 @@ impl Relay {
             packet = self.received.recv() => {
                 let mut next = packet;
                 while let Some((mut bytes, info)) = next {
-                    // Of what is no packet of QUIC nothing follows.
+                    // An invalid QUIC packet has no effect.
                     let _ = self.endpoint.recv(&mut bytes, &info);
                     next = self.received.try_recv().ok();
                 }
@@ -101,7 +104,7 @@ impl Relay {
 async fn read(socket: Arc<UdpSocket>, local: SocketAddr, give: mpsc::Sender<Received>) {
     let mut buffer = vec![0; DATAGRAM];
     loop {
-        // An error reports the datagram before, when no socket was open for it.
+        // An error is about an earlier datagram, for which no socket was open.
         let Ok((length, remote)) = socket.recv_from(&mut buffer).await else { continue };
         let info = PacketInfo { src: remote, dst: local, time: Instant::now() };
         if give.send((buffer[..length].to_vec(), info)).await.is_err() {
@@ -110,7 +113,7 @@ async fn read(socket: Arc<UdpSocket>, local: SocketAddr, give: mpsc::Sender<Rece
     }
 }
 
-/// Where packets leave.
+/// Sockets by local address, through which packets leave.
 struct Sockets(Vec<(SocketAddr, Arc<UdpSocket>)>);
 
 impl PacketSendHandler for Sockets {
@@ -119,7 +122,7 @@ impl PacketSendHandler for Sockets {
             let Some((_, socket)) = self.0.iter().find(|(local, _)| *local == info.src) else { continue };
             match socket.try_send_to(bytes, info.dst) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(sent),
-                // What the system refuses is lost.
+                // A packet that the system refuses is lost.
                 Ok(_) | Err(_) => {}
             }
         }

@@ -1,4 +1,4 @@
-//! The end that receives frames.
+//! End of the relay that receives frames.
 
 use std::{collections::HashMap, net::SocketAddr, path::Path};
 
@@ -10,7 +10,7 @@ use crate::{
     relay::{self, Relay},
 };
 
-/// Largest frame.
+/// Maximum size of a frame.
 const MAX_FRAME: usize = 4 << 20;
 
 pub(crate) fn run(scheduler: &str, certificate: &Path, at: SocketAddr) -> anyhow::Result<()> {
@@ -32,10 +32,10 @@ pub(crate) fn run(scheduler: &str, certificate: &Path, at: SocketAddr) -> anyhow
     })
 }
 
-/// The parts of frames that have come.
+/// Partly received frames.
 struct Frames {
     scatter: Scatter,
-    /// By stream.
+    /// Received bytes by stream.
     parts: HashMap<u64, Vec<u8>>,
 }
 
@@ -52,7 +52,7 @@ impl TransportHandler for Frames {
 
     fn on_stream_readable(&mut self, connection: &mut Connection, stream: u64) {
         let mut buffer = [0; 1 << 14];
-        // It ends with an error when nothing more is there.
+        // `stream_read` returns an error when there is nothing more to read.
         while let Ok((length, is_last)) = connection.stream_read(stream, &mut buffer) {
             let frame = self.parts.entry(stream).or_default();
             frame.extend(&buffer[..length]);

@@ -1,7 +1,8 @@
-//! The server of the library's tests: accepts sessions, reports the blocks that arrive, and sends them back.
+//! Server for the tests of the Android library: accepts sessions, reports arriving blocks, and
+//! returns them.
 //!
-//! It writes lines: `listening ADDRESS FINGERPRINT`, then for each block `block CHANNEL PRIORITY LENGTH SUM`,
-//! and `closed REASON` for each session. It exits when its standard input ends.
+//! Writes lines: `listening ADDRESS FINGERPRINT`, then `block CHANNEL PRIORITY LENGTH SUM` for each
+//! block, and `closed REASON` for each session. Exits when its standard input ends.
 
 use std::{
     io::{Read as _, Write as _},
@@ -16,7 +17,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let endpoint = Endpoint::listen("127.0.0.1:0", &identity.server_tls()?, Config::default())?;
     say(&format!("listening {} {}", endpoint.local_addrs()[0], identity.fingerprint()));
     std::thread::spawn(|| {
-        // The process that started this one is gone when the input ends.
+        // End of input means that the parent process is gone.
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         std::process::exit(0);
     });
@@ -43,6 +44,6 @@ async fn serve(session: Session) {
 
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
-    // No process reads the output once the test is over.
+    // The output is not read once the test is over.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }

@@ -1,12 +1,12 @@
-//! The receiver of the sample application: writes the pictures of one session after the other to its standard output, for
-//! a player.
+//! Receiver for the sample application: writes the pictures of one session after another to its
+//! standard output, for a player.
 //!
 //! ```sh
 //! cargo run --release -p squall-android --example sample_receiver -- 0.0.0.0:4433 | ffplay -fflags nobuffer -f h264 -
 //! ```
 //!
-//! It prints the fingerprint for the application to its standard error. The certificate is in `receiver.pem`, so that the
-//! fingerprint stays.
+//! Prints the fingerprint for the application to its standard error. The certificate is stored in
+//! `receiver.pem`, so the fingerprint does not change.
 
 use std::io::{self, Write as _};
 
@@ -26,7 +26,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Writes the blocks of a session in order of arrival. They are ordered blocks, so that is the order of the pictures.
+/// Writes the blocks of a session in order of arrival. The blocks are ordered, so this is the order
+/// of the pictures.
 async fn write_out(session: &Session) -> io::Result<()> {
     while let Ok(Some(block)) = session.recv().await {
         let mut out = io::stdout().lock();

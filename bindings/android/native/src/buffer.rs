@@ -1,4 +1,4 @@
-//! The bytes of a block, out of Java's memory.
+//! Copies the bytes of a block out of Java's memory.
 
 #![expect(unsafe_code, reason = "the memory of a direct buffer is known by its address only")]
 
@@ -22,9 +22,9 @@ pub(crate) fn of_direct(
         return Ok(Vec::new());
     }
     let address = env.get_direct_buffer_address(buffer)?;
-    // SAFETY: the part is within the buffer's capacity, and the reference keeps its memory while this
-    // call lasts. Java may write to it meanwhile, as it may with any buffer it lends to I/O; so it is copied
-    // as raw bytes and no reference to it is made.
+    // SAFETY: the part is within the buffer's capacity, and the reference keeps its memory alive
+    // during this call. Java may write to it concurrently, as to any buffer used for I/O; it is
+    // therefore copied as raw bytes without creating a reference to it.
     unsafe {
         let mut bytes = Vec::with_capacity(length);
         std::ptr::copy_nonoverlapping(address.add(position), bytes.as_mut_ptr(), length);
@@ -46,7 +46,7 @@ pub(crate) fn of_array(
     Ok(bytes.into_iter().map(i8::cast_unsigned).collect())
 }
 
-/// The part, if it lies within.
+/// Returns the part if it lies within the capacity.
 fn part(position: i32, length: i32, capacity: usize) -> Result<(usize, usize), Failure> {
     let bounds = usize::try_from(position).ok().zip(usize::try_from(length).ok());
     let within = |(position, length): &(usize, usize)| {

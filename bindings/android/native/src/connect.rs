@@ -6,15 +6,15 @@ use squall::{Config, Connect, Trust, pki_types::CertificateDer};
 
 use crate::error::Failure;
 
-/// The arguments from Java. Those left out have the defaults of [`Config`] and [`Connect`].
+/// Arguments from Java. Omitted ones have the defaults of [`Config`] and [`Connect`].
 pub(crate) struct Wishes {
     /// `host:port`.
     pub(crate) host: String,
     /// Name that the certificate must have.
     pub(crate) server_name: Option<String>,
-    /// The certificate's fingerprint; instead of `roots`.
+    /// Fingerprint of the certificate; instead of `roots`.
     pub(crate) fingerprint: Option<String>,
-    /// Authorities, in DER.
+    /// Certificates of authorities, in DER.
     pub(crate) roots: Vec<Vec<u8>>,
     /// Scheduler with options.
     pub(crate) scheduler: Option<String>,
@@ -27,7 +27,7 @@ pub(crate) struct Wishes {
 }
 
 impl Wishes {
-    /// Checks the arguments; returns the request and the settings.
+    /// Checks the arguments and returns the request and the settings.
     pub(crate) fn resolve(self) -> Result<(Connect, Config), Failure> {
         let mut config = Config::default();
         if let Some(description) = &self.scheduler {
@@ -54,7 +54,7 @@ impl Wishes {
 fn trust(fingerprint: Option<&str>, roots: Vec<Vec<u8>>) -> Result<Trust, Failure> {
     match fingerprint {
         Some(text) => Ok(Trust::Pinned(text.parse().map_err(argument::<squall::FingerprintError>)?)),
-        // Leaving out both does not mean that every server is trusted.
+        // Omitting both does not mean that every server is trusted.
         None if roots.is_empty() => {
             Err(Failure::Argument("neither a fingerprint nor roots were given".into()))
         }

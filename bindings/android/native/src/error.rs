@@ -5,7 +5,7 @@ use std::any::Any;
 use jni::{Env, errors::ErrorPolicy, jni_str, strings::JNIString};
 use squall_bindings::{Code, defect};
 
-/// Why a call fails.
+/// Failure of a call.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// An error of JNI itself, or an exception that is pending already.
@@ -19,12 +19,12 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// A number that identifies nothing, or nothing any more.
+    /// The number does not refer to an open object.
     pub(crate) fn closed(what: &str) -> Self {
         Self::Squall(format!("{what} is closed"))
     }
 
-    /// Any error that describes itself in one line.
+    /// Converts any error with a one-line description.
     #[expect(clippy::needless_pass_by_value, reason = "passed to `map_err`")]
     pub(crate) fn of(error: impl ToString) -> Self {
         Self::Squall(error.to_string())

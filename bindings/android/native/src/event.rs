@@ -1,4 +1,4 @@
-//! Events, as objects of Java.
+//! Conversion of events to Java objects.
 
 use jni::{
     Env, jni_sig, jni_str,
@@ -8,7 +8,7 @@ use squall_bindings::{Event, EventKind};
 
 use crate::error::Failure;
 
-/// In the order of `Event.Kind`.
+/// Ordinals of `Event.Kind`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Received,
@@ -27,12 +27,12 @@ enum Kind {
     Closed,
 }
 
-/// Whether Java receives such events.
+/// Returns `true` if Java receives such events.
 pub(crate) fn is_for_java(event: &Event) -> bool {
     kind(event.kind).is_some()
 }
 
-/// Makes an event's object; `None` for one that Java does not receive.
+/// Creates the object for an event; null for events that Java does not receive.
 pub(crate) fn to_java<'local>(
     env: &mut Env<'local>,
     event: Option<Event>,
@@ -59,7 +59,7 @@ pub(crate) fn to_java<'local>(
     Ok(env.new_object(jni_str!("dev/squall/core/Event"), constructor, &arguments)?)
 }
 
-/// The ranges that are missing from a block, as the first byte of each and one past its last.
+/// Returns the missing ranges of a block, as the first byte of each and one past its last.
 fn ranges<'local>(env: &mut Env<'local>, event: &Event) -> Result<JIntArray<'local>, Failure> {
     let number = |at: u32| i32::try_from(at).unwrap_or(i32::MAX);
     let ranges = event.missing.iter().flat_map(|range| [number(range.start), number(range.end)]);
@@ -85,7 +85,7 @@ fn kind(kind: EventKind) -> Option<Kind> {
         EventKind::PathSignal => Kind::PathSignal,
         EventKind::PathDown => Kind::PathDown,
         EventKind::Closed => Kind::Closed,
-        // A rebinding is the peer's matter, and a session is connected before Java has its number.
+        // The peer handles a rebinding, and a session is connected before Java has its number.
         EventKind::None | EventKind::Connected | EventKind::PathRebound | EventKind::Capacity => return None,
     })
 }

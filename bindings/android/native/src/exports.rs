@@ -34,7 +34,7 @@ fn longs(env: &Env<'_>, array: &JLongArray<'_>) -> Result<Vec<i64>, Failure> {
     Ok(numbers)
 }
 
-/// A time span; zero if negative.
+/// Converts microseconds to a duration; zero if negative.
 fn micros(micros: jlong) -> Duration {
     Duration::from_micros(u64::try_from(micros).unwrap_or(0))
 }
@@ -48,7 +48,8 @@ fn certificates<'local>(
     }
     let mut all = Vec::new();
     for index in 0..roots.len(env)? {
-        // One frame each: there are more than a hundred certificates, but room for few local references.
+        // One frame per certificate: there can be more than a hundred, but there is room for few
+        // local references.
         let one = env.with_local_frame(4, |env| {
             let bytes = roots.get_element(env, index)?;
             env.convert_byte_array(&bytes)
@@ -58,7 +59,7 @@ fn certificates<'local>(
     Ok(all)
 }
 
-/// Called by Android's callbacks: it creates no object, never waits, and does not call Java.
+/// Called from Android's callbacks: creates no objects, never waits, and does not call Java.
 #[unsafe(no_mangle)]
 extern "system" fn Java_dev_squall_core_Native_radioPush(
     _: EnvUnowned<'_>,

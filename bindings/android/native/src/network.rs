@@ -32,7 +32,7 @@ pub(crate) fn open(env: &Env<'_>, name: String, binder: &JObject<'_>) -> Result<
     Ok(NETWORKS.insert(Mutex::new(network)))
 }
 
-/// Sets the addresses of a network, and whether it is metered. Takes effect with the next [`plan`].
+/// Sets the addresses of a network, and its metered flag. Takes effect with the next [`plan`].
 pub(crate) fn update(number: i64, addresses: &str, metered: bool) -> Result<(), Failure> {
     let network = NETWORKS.get(number).ok_or_else(|| Failure::closed("the network"))?;
     let addresses = parse_addresses(addresses)?;
@@ -41,22 +41,22 @@ pub(crate) fn update(number: i64, addresses: &str, metered: bool) -> Result<(), 
     Ok(())
 }
 
-/// Closes a network. Paths over it stay until their session gets a plan without it.
+/// Closes a network. Paths over it remain until their session gets a plan without it.
 pub(crate) fn close(number: i64) {
     NETWORKS.remove(number);
 }
 
-/// The networks of these numbers, without those that have been closed.
+/// Returns the networks with these numbers, without closed ones.
 pub(crate) fn plan(numbers: &[i64]) -> Interfaces {
     let open = numbers.iter().filter_map(|number| NETWORKS.get(*number));
     let current = open.map(|network| network.lock().unwrap_or_else(PoisonError::into_inner).clone());
     Interfaces::Networks(current.collect())
 }
 
-/// Addresses as Java lists them, separated by spaces.
+/// Parses Java's list of addresses, separated by spaces.
 fn parse_addresses(text: &str) -> Result<Vec<IpAddr>, Failure> {
     let parse = |word: &str| {
-        // A scope (`fe80::1%wlan0`) is meaningless to the other side, and not needed here.
+        // A scope (`fe80::1%wlan0`) has no meaning for the peer, and is not needed here.
         let address = word.split('%').next().unwrap_or(word);
         address.parse().map_err(|_| Failure::Argument(format!("'{word}' is not an IP address")))
     };
@@ -66,7 +66,8 @@ fn parse_addresses(text: &str) -> Result<Vec<IpAddr>, Failure> {
 /// Calls Java to bind a socket.
 fn bind(binder: &Global<JObject<'static>>, socket: &UdpSocket) -> io::Result<()> {
     let fd = socket.as_raw_fd();
-    // Binding is rare, so threads of the runtime are attached to the virtual machine only for it.
+    // Binding is rare, so threads of the runtime are attached to the virtual machine only for this
+    // call.
     let bound = JavaVM::singleton().and_then(|vm| {
         vm.attach_current_thread_for_scope(|env| {
             env.call_method(binder, jni_str!("bind"), jni_sig!("(I)V"), &[JValue::Int(fd)]).map(drop)

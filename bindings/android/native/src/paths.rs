@@ -1,4 +1,4 @@
-//! Paths, as objects of Java.
+//! Conversion of paths to Java objects.
 
 use jni::{
     Env, jni_sig, jni_str,
@@ -8,7 +8,7 @@ use squall::PathInfo;
 
 use crate::error::Failure;
 
-/// Makes an array of `dev.squall.core.PathInfo`.
+/// Creates an array of `dev.squall.core.PathInfo`.
 pub(crate) fn to_java<'local>(
     env: &mut Env<'local>,
     paths: &[PathInfo],

@@ -1,9 +1,10 @@
-//! Radios: Java stores Android's reports of the signal in them.
+//! Radios, in which Java stores Android's signal reports.
 //!
-//! A push must not wait for other threads: Android's callbacks arrive here, possibly on the main thread of the
-//! application. So radios live in places that exist from the start and are found without a lock. A push tries
-//! to take the place's own lock, then stores the reading through a [`Publisher`]. Only another push to the same
-//! radio, or the opening or closing of a radio, can hold that lock, for nanoseconds.
+//! A push must not wait for other threads, because it is called from Android's callbacks, possibly
+//! on the main thread of the application. Radios therefore live in a static array and are found
+//! without a lock. A push tries to take the lock of its radio, then stores the reading through a
+//! [`Publisher`]. Only another push to the same radio, or the opening or closing of a radio, can
+//! hold that lock, for nanoseconds.
 
 use std::{
     hint,
@@ -16,15 +17,16 @@ use std::{
 
 use squall::signal::{Publisher, Reading, Span, Subscriber, Time, board};
 
-/// Radios open at a time: two for every component of an application that could sensibly listen.
+/// Maximum number of open radios: two for every component of an application that could sensibly
+/// have one.
 const PLACES: usize = 32;
 
-/// How often a push tries to lock its place: some microseconds in all.
+/// Attempts of a push to lock its place: some microseconds in total.
 const ATTEMPTS: usize = 256;
 
 static RADIOS: [Place; PLACES] = [const { Place::new() }; PLACES];
 
-/// Counts radios; a radio's number is its count times [`PLACES`] plus its place.
+/// Counter of radios; a radio's number is its count times [`PLACES`] plus its place.
 static OPENED: AtomicI64 = AtomicI64::new(0);
 
 struct Place {
@@ -40,7 +42,7 @@ impl Place {
     }
 }
 
-/// Opens a radio, which has no reading yet; `None` if too many are open.
+/// Opens a radio without a reading; `None` if too many are open.
 pub(crate) fn open() -> Option<i64> {
     RADIOS.iter().zip(0..).find_map(|(place, index)| {
         let mut publisher = lock(&place.publisher);
@@ -67,8 +69,8 @@ pub(crate) fn close(number: i64) {
     }
 }
 
-/// Makes a reading of `age` the latest of a radio. Never waits. Returns whether it did: not if the radio is
-/// closed, and possibly not if other threads push to it at the same time.
+/// Publishes a reading of `age` as the latest of a radio. Never waits. Returns `false` if the radio
+/// is closed, and possibly if other threads push to it at the same time.
 pub(crate) fn push(number: i64, age: Duration, reading: Reading) -> bool {
     let Some(place) = place(number) else { return false };
     let Some(mut publisher) = try_lock(&place.publisher) else { return false };
@@ -81,7 +83,7 @@ pub(crate) fn push(number: i64, age: Duration, reading: Reading) -> bool {
     true
 }
 
-/// The subscriber of a radio; `None` if the radio is closed.
+/// Returns the subscriber of a radio; `None` if the radio is closed.
 pub(crate) fn subscriber(number: i64) -> Option<Subscriber> {
     let place = place(number)?;
     let subscriber = lock(&place.subscriber);
@@ -89,7 +91,7 @@ pub(crate) fn subscriber(number: i64) -> Option<Subscriber> {
     subscriber.clone().filter(|_| current)
 }
 
-/// The time since an hour before the first call.
+/// Returns the time since an hour before the first call.
 pub(crate) fn now() -> Time {
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
     // A reading may be older than the first call: the hour leaves room for its time.

@@ -1,4 +1,4 @@
-//! The sessions that have something new, for one thread of Java that serves all of them.
+//! Sessions with new events, for one Java thread that serves all of them.
 
 use std::{
     collections::BTreeSet,
@@ -8,18 +8,18 @@ use std::{
 
 static READY: Ready = Ready { sessions: Mutex::new(BTreeSet::new()), changed: Condvar::new() };
 
-/// Holds a session once, however often it is reported, so it needs no other bound.
+/// Contains each session at most once, so it needs no other bound.
 struct Ready {
     sessions: Mutex<BTreeSet<i64>>,
     changed: Condvar,
 }
 
-/// Reports that a session has something new.
+/// Reports that a session has new events.
 pub(crate) fn report(session: i64) {
     READY.report(session);
 }
 
-/// Waits for a session with something new; `None` if there is none in time.
+/// Waits for a session with new events; `None` after the timeout.
 pub(crate) fn next(timeout: Duration) -> Option<i64> {
     READY.next(timeout)
 }

@@ -1,4 +1,4 @@
-//! Sessions, each found by its number.
+//! Sessions by number.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use crate::{connect::Wishes, error::Failure, event, network, radio, ready};
 
 static SESSIONS: Table<Session> = Table::new();
 
-/// The options of a block, as Java passes them.
+/// Options of a block from Java.
 pub(crate) struct Options {
     /// Microseconds from now; 0 for none.
     pub(crate) deadline: i64,
@@ -20,14 +20,15 @@ pub(crate) struct Options {
     pub(crate) partial: bool,
 }
 
-/// Starts to connect over networks. Callbacks into Java run on a thread of the runtime, not within this call.
+/// Starts to connect over networks. Callbacks into Java run on a thread of the runtime, not within
+/// this call.
 pub(crate) fn connect(wishes: Wishes, networks: &[i64]) -> Result<i64, Failure> {
     let (request, config) = wishes.resolve()?;
     let session = Session::connect(request.interfaces(network::plan(networks)), config)?;
     Ok(SESSIONS.insert(session))
 }
 
-/// Waits until a session is up; returns whether it is.
+/// Waits until a session is connected; returns `false` after the timeout.
 pub(crate) fn await_connected(number: i64, timeout: Duration) -> Result<bool, Failure> {
     Ok(get(number)?.wait_connected_for(timeout)?)
 }
@@ -38,7 +39,7 @@ fn option<N: TryFrom<i32>, T: TryFrom<N>>(what: &str, value: i32) -> Result<T, F
     option.ok_or_else(|| Failure::Argument(format!("there is no {what} {value}")))
 }
 
-/// Hands a block over, if there is room. Returns its number.
+/// Sends a block, if there is room. Returns its number.
 pub(crate) fn send(number: i64, data: Vec<u8>, options: &Options) -> Result<i64, Failure> {
     let session = get(number)?;
     let deadline = u64::try_from(options.deadline)
@@ -50,7 +51,8 @@ pub(crate) fn send(number: i64, data: Vec<u8>, options: &Options) -> Result<i64,
         .channel(option::<u16, _>("channel", options.channel)?)
         .ordered(options.ordered)
         .partial(options.partial);
-    // An application that takes no events may still send: the outcome of the block is then not reported.
+    // An application that takes no events may still send; the outcome of the block is then not
+    // reported.
     let id = session.send(Block::with(data, options), session.has_room_for_outcome())?;
     // Ids count from 0.
     Ok(i64::try_from(id.0).unwrap_or(i64::MAX))
@@ -68,7 +70,8 @@ pub(crate) fn next(number: i64, timeout: Duration) -> Result<Option<Event>, Fail
     Ok(get(number)?.next(timeout)?)
 }
 
-/// The next event of the peer's blocks, or the next other one, of those that Java receives; does not wait.
+/// Returns the next event for Java: of the peer's blocks with `arrivals`, otherwise any other. Does
+/// not wait.
 pub(crate) fn take(number: i64, arrivals: bool) -> Result<Option<Event>, Failure> {
     let session = get(number)?;
     loop {
@@ -79,7 +82,7 @@ pub(crate) fn take(number: i64, arrivals: bool) -> Result<Option<Event>, Failure
     }
 }
 
-/// Reports the session to [`ready`] when it has something new.
+/// Reports the session to [`ready`] whenever it has new events.
 pub(crate) fn watch(number: i64) -> Result<(), Failure> {
     get(number)?.set_waker(move || ready::report(number));
     Ok(())
@@ -90,7 +93,7 @@ pub(crate) fn set_networks(number: i64, networks: &[i64]) -> Result<(), Failure>
     Ok(get(number)?.set_interfaces(network::plan(networks))?)
 }
 
-/// Sets the radio whose readings a session uses for all networks of a name; 0 for none. A network may appear later.
+/// Sets the radio of a session for all networks of a name, including future ones; 0 for none.
 pub(crate) fn set_signal(number: i64, name: &str, radio: i64) -> Result<(), Failure> {
     let session = get(number)?.up()?;
     let signal = match radio {
@@ -101,13 +104,13 @@ pub(crate) fn set_signal(number: i64, name: &str, radio: i64) -> Result<(), Fail
     Ok(())
 }
 
-/// Sets how many bytes may be sent over the networks of a name; no limit if negative.
+/// Limits the bytes that may be sent over the networks of a name; no limit if negative.
 pub(crate) fn set_budget(number: i64, name: &str, budget: i64) -> Result<(), Failure> {
     get(number)?.up()?.interface(name).map_err(Failure::of)?.set_budget(u64::try_from(budget).ok());
     Ok(())
 }
 
-/// The paths of a session.
+/// Returns the paths of a session.
 pub(crate) fn paths(number: i64) -> Result<Vec<PathInfo>, Failure> {
     Ok(get(number)?.up()?.paths())
 }
@@ -124,7 +127,7 @@ pub(crate) fn close(number: i64, code: i32, reason: &str) {
     }
 }
 
-/// Releases a session; a thread that waits for its events returns.
+/// Releases a session; a thread waiting for its events returns.
 pub(crate) fn release(number: i64) {
     if let Some(session) = SESSIONS.remove(number) {
         session.end();

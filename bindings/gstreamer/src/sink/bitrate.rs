@@ -1,5 +1,5 @@
-//! The bitrate that the session can carry, for an encoder to follow. A thread of its own, because it calls the application
-//! (`notify::estimated-bitrate`) and the elements upstream.
+//! Estimated bitrate of the session, for an encoder to follow. It runs in its own thread, because
+//! it calls the application (`notify::estimated-bitrate`) and the elements upstream.
 
 use std::{
     sync::mpsc::{Receiver, RecvTimeoutError},
@@ -12,17 +12,18 @@ use squall::Session;
 use super::{SquallSink, imp::Upstream};
 use crate::LOG;
 
-/// How often the forecast is read.
+/// Interval at which the forecast is read.
 const PERIOD: Duration = Duration::from_millis(20);
 
-/// A picture is at most as large as can arrive within this part of the latency: after the loss of a path, blocks that wait take
-/// their share.
+/// Divisor of the latency within which a picture must be able to arrive: after the loss of a path,
+/// queued blocks need part of the latency.
 const PART: u32 = 2;
 
 const PROBABILITY: f64 = 0.9;
 
-/// Changes below these are not reported: down, up.
+/// Ratio below which a decrease is reported.
 const DOWN: f64 = 0.97;
+/// Ratio above which an increase is reported.
 const UP: f64 = 1.03;
 
 /// Runs until the sink is stopped.
@@ -38,7 +39,8 @@ pub(crate) fn follow(sink: &glib::WeakRef<SquallSink>, commands: &Receiver<Upstr
     }
 }
 
-/// The bitrate in bits per second with frames this long; `None` while the session has measured nothing.
+/// Returns the bitrate in bits per second with frames of this length; `None` while the session has
+/// no measurements.
 pub(crate) fn estimate(session: &Session, frame: Duration, latency: Duration) -> Option<u64> {
     let capacity = session.capacity();
     let burst = session.deliverable(latency / PART, PROBABILITY) * 8;
@@ -47,7 +49,7 @@ pub(crate) fn estimate(session: &Session, frame: Duration, latency: Duration) ->
     (capacity.safe > 0).then(|| capacity.safe.min(burst))
 }
 
-/// Whether a change is worth a report.
+/// `true` if a change must be reported.
 pub(crate) fn differs(before: u32, now: u32) -> bool {
     let (before, now) = (f64::from(before), f64::from(now));
     now < before * DOWN || now > before * UP

@@ -1,4 +1,4 @@
-//! The element: properties, states, and the way of a buffer.
+//! The element: properties, states, and processing of buffers.
 
 use std::{
     sync::{
@@ -29,16 +29,16 @@ use crate::{
     settings::{self, Fault, Settings},
 };
 
-/// Key pictures are requested at most this often after losses.
+/// Minimum interval between requests of key pictures after losses.
 const KEY_PAUSE: Duration = Duration::from_millis(500);
 
-/// Late buffers are warned of at most this often.
+/// Minimum interval between warnings about late buffers.
 const LATE_PAUSE: Duration = Duration::from_secs(10);
 
-/// At the end of the stream, data in flight has this long beyond its deadline.
+/// Time for data in flight beyond its deadline at the end of the stream.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// A frame, if the caps have no rate.
+/// Duration of a frame, if the caps have no rate.
 const FRAME: Duration = Duration::from_millis(33);
 
 /// The channel of the stream; the greeting and requests use channel 0.
@@ -57,7 +57,7 @@ pub struct SquallSink {
     stream: Mutex<Stream>,
     upstream: Arc<Mutex<Option<Sender<Upstream>>>>,
     encoder: Mutex<Option<Encoder>>,
-    /// Bits per second; 0 until the session has measured.
+    /// Bits per second; 0 until the session has measurements.
     bitrate: AtomicU32,
     frame_us: AtomicU64,
     counts: Arc<Counts>,
@@ -76,7 +76,7 @@ struct Own {
 struct Counts {
     late: AtomicU64,
     unsent: AtomicU64,
-    /// Of blocks that were sent.
+    /// Bytes of the blocks that were sent.
     bytes: AtomicU64,
     keys: AtomicU64,
     last_key: Mutex<Option<Instant>>,
@@ -102,7 +102,7 @@ impl ObjectImpl for SquallSink {
         lock(&self.settings).least = LEAST;
         lock(&self.settings).most = u32::MAX;
         self.frame_us.store(FRAME.as_micros() as u64, Relaxed);
-        // The network shows nothing, so it needs no time for that.
+        // The network does not render, so it needs no time for that.
         self.obj().set_processing_deadline(gst::ClockTime::ZERO);
     }
 
@@ -181,7 +181,7 @@ impl ElementImpl for SquallSink {
         &TEMPLATES
     }
 
-    /// Not `start`, after whose failure the base class posts an error of its own.
+    /// Used instead of `start`, after whose failure the base class posts its own error.
     fn change_state(
         &self,
         change: gst::StateChange,
@@ -276,7 +276,7 @@ impl BaseSinkImpl for SquallSink {
                 Ok(gst::FlowSuccess::Ok)
             };
         };
-        // It may have waited for the session.
+        // The call may have waited for the session.
         times.sent += i64::try_from(begun.elapsed().as_nanos()).unwrap_or(0);
         let outgoing = stream.encode(number, buffer, times).map_err(|error| {
             gst::element_imp_error!(self, gst::StreamError::Failed, ("a buffer cannot be read: {error}"));
@@ -314,7 +314,8 @@ impl BaseSinkImpl for SquallSink {
 }
 
 impl SquallSink {
-    /// The times of a buffer, and how long ago it was due to be shown here, in nanoseconds.
+    /// Returns the times of a buffer, and the time since it was due to be shown here, in
+    /// nanoseconds.
     fn times(&self, buffer: &gst::Buffer) -> (Times, i64) {
         let element = self.obj();
         let segment = element.segment();
@@ -331,7 +332,7 @@ impl SquallSink {
         (Times { sent: now.or(due).unwrap_or(0), pts, dts }, late)
     }
 
-    /// A pipeline that is too slow drops everything, so it says so.
+    /// Warns about late buffers: a pipeline that is too slow drops all of them.
     fn warn_of_late(&self, late: i64) {
         let mut last = lock(&self.counts.last_late);
         if last.is_none_or(|last| last.elapsed() >= LATE_PAUSE) {
@@ -341,7 +342,7 @@ impl SquallSink {
         }
     }
 
-    /// Sends a block; waits for room until it is worthless. Whether it was sent.
+    /// Sends a block; waits for room until it is worthless. Returns `true` if it was sent.
     fn send(&self, session: &Session, outgoing: Outgoing, end: Instant) -> Result<bool, gst::FlowError> {
         let Outgoing { block, class, depends, caps, media } = outgoing;
         let len = block.len();
@@ -382,7 +383,8 @@ impl SquallSink {
         }
     }
 
-    /// Notes that the peer has the caps, or requests a key picture when one that is needed does not arrive.
+    /// Records that the peer has the caps, or requests a key picture if a required picture does not
+    /// arrive.
     fn watch(&self, handle: squall::BlockHandle, caps: Option<(Arc<AtomicU32>, u32)>, is_needed: bool) {
         let (counts, upstream) = (self.counts.clone(), self.upstream.clone());
         let Ok(runtime) = squall_bindings::runtime() else { return };
@@ -396,7 +398,7 @@ impl SquallSink {
         });
     }
 
-    /// The end of the stream: all that is in flight arrives, or is worthless.
+    /// Ends the stream: waits until all data in flight has arrived or is worthless.
     fn finish(&self) {
         let Some(session) = self.outlet.session() else { return };
         self.has_ended.store(true, Relaxed);
@@ -446,7 +448,7 @@ impl Element {
         self.notify("estimated-bitrate");
     }
 
-    /// Asks the encoder for a key picture.
+    /// Requests a key picture from the encoder.
     pub(crate) fn request_key(&self) {
         let request =
             gst::Structure::builder("GstForceKeyUnit").field("all-headers", true).field("count", 0_u32);
@@ -472,7 +474,7 @@ fn signed(time: Option<gst::ClockTime>) -> Option<i64> {
     time.and_then(|time| i64::try_from(time.nseconds()).ok())
 }
 
-/// The element, for its connection.
+/// Reference to the element for its connection.
 struct Handle(glib::WeakRef<Element>);
 
 impl End for Handle {

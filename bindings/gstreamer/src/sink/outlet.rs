@@ -1,4 +1,4 @@
-//! Where buffers leave: the session of the moment, and the waits that a change of state interrupts.
+//! Current session of a sink, and waits that a change of state interrupts.
 
 use std::{
     future::Future,
@@ -19,12 +19,12 @@ pub(crate) struct Outlet {
 #[derive(Default)]
 struct State {
     session: Option<OfProcess<Session>>,
-    /// Sessions so far.
+    /// Number of sessions so far.
     count: u64,
-    /// Waiting is over: the pipeline flushes or stops, or there will be no session.
+    /// Waits must end: the pipeline flushes or stops, or no session is possible.
     interrupted: bool,
     failed: bool,
-    /// Results of waits, by their number.
+    /// Number of the last finished wait.
     done: Option<u64>,
     waits: u64,
 }
@@ -80,7 +80,8 @@ impl Outlet {
         self.lock().current()
     }
 
-    /// The session and its number. Waits for the first one, until the time is up; a later gap is not waited for.
+    /// Returns the session and its number. Waits for the first one until the timeout; does not wait
+    /// in a later gap.
     pub(crate) fn session_within(&self, time: Duration) -> Option<(Session, u64)> {
         let end = Instant::now() + time;
         let mut state = self.lock();
@@ -96,7 +97,7 @@ impl Outlet {
         }
     }
 
-    /// Waits for something of the session, until the time is up or the wait is interrupted.
+    /// Waits for an event of the session, until the timeout or an interruption.
     pub(crate) fn wait(
         self: &std::sync::Arc<Self>,
         time: Duration,

@@ -1,4 +1,4 @@
-//! The stream of a sink: buffers in, blocks out.
+//! The stream of a sink: converts buffers to blocks.
 
 use std::sync::{
     Arc,
@@ -15,13 +15,13 @@ use crate::{
     frame::{Flags, Frame, Header},
 };
 
-/// State of the stream, from caps to caps and from session to session.
+/// State of the stream, across caps and sessions.
 #[derive(Debug)]
 pub(crate) struct Stream {
     media: Media,
     caps: Bytes,
     generation: u32,
-    /// Buffers sent to this session.
+    /// Number of buffers sent in this session.
     number: u64,
     session: u64,
     chain: Chain,
@@ -31,12 +31,12 @@ pub(crate) struct Stream {
     known: Arc<AtomicU32>,
 }
 
-/// A buffer as a block, and what it is.
+/// A buffer as a block, with its properties.
 pub(crate) struct Outgoing {
     pub(crate) block: Bytes,
     pub(crate) class: Class,
     pub(crate) depends: Depends,
-    /// Set when the block has arrived, if it has caps.
+    /// If the block has caps: their generation, to be stored when the block has arrived.
     pub(crate) caps: Option<(Arc<AtomicU32>, u32)>,
     pub(crate) media: Media,
 }
@@ -79,7 +79,7 @@ impl Stream {
         self.number
     }
 
-    /// A buffer was not sent.
+    /// Called when a buffer was not sent.
     pub(crate) fn skip(&mut self, class: Class) {
         self.needs_key |= self.media == Media::Video && class.is_needed();
     }
@@ -88,7 +88,8 @@ impl Stream {
         Class::of(self.media, flags)
     }
 
-    /// The buffer as a block for a session; `None` if it cannot be decoded without a key picture that was not sent.
+    /// Encodes the buffer as a block for a session; `None` if it cannot be decoded without a key
+    /// picture that was not sent.
     pub(crate) fn encode(
         &mut self,
         session: u64,

@@ -1,4 +1,4 @@
-//! The element: properties, states, and the way of a buffer.
+//! The element: properties, states, and processing of buffers.
 
 use std::{
     sync::{
@@ -37,7 +37,7 @@ pub struct SquallSrc {
     inlet: Arc<Inlet>,
     session: Mutex<Option<OfProcess<Session>>>,
     timeline: Mutex<Timeline>,
-    /// The property of the sender, if it is more than the own one.
+    /// Latency of the sender; used if it exceeds that of this element.
     latency_ms: AtomicU32,
     received: AtomicU64,
 }
@@ -105,7 +105,7 @@ impl ElementImpl for SquallSrc {
         &TEMPLATES
     }
 
-    /// Not `start`, after whose failure the base class posts an error of its own.
+    /// Used instead of `start`, after whose failure the base class posts its own error.
     fn change_state(
         &self,
         change: gst::StateChange,
@@ -158,7 +158,7 @@ impl BaseSrcImpl for SquallSrc {
         false
     }
 
-    /// The caps come from the peer, with the first buffer.
+    /// The peer sends the caps with the first buffer.
     fn negotiate(&self) -> Result<(), gst::LoggableError> {
         Ok(())
     }
@@ -202,7 +202,7 @@ impl PushSrcImpl for SquallSrc {
 }
 
 impl SquallSrc {
-    /// The latency of the sender, or the own one if that is more.
+    /// Returns the latency of the sender, or that of this element if it is larger.
     fn latency(&self) -> u32 {
         self.latency_ms.load(Relaxed).max(lock(&self.settings).latency_ms)
     }
@@ -260,7 +260,7 @@ fn nanos(time: impl TryInto<i64>) -> i64 {
     time.try_into().unwrap_or(i64::MAX)
 }
 
-/// The element, for its connection.
+/// Reference to the element for its connection.
 struct Handle(glib::WeakRef<Element>);
 
 impl End for Handle {
@@ -296,7 +296,7 @@ impl End for Handle {
 }
 
 impl Element {
-    /// A session has come up. The pipeline adopts a longer latency of the sender.
+    /// Called when a session is connected. The pipeline adopts a longer latency of the sender.
     fn begin(&self, session: &Session, latency: Duration) -> Arc<Inlet> {
         let imp = self.imp();
         *lock(&imp.session) = Some(OfProcess::new(session.clone()));

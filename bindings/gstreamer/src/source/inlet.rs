@@ -1,4 +1,4 @@
-//! From the session to the streaming thread: a bounded queue of buffers.
+//! A bounded queue of buffers from the session to the streaming thread.
 
 use std::{
     collections::VecDeque,
@@ -16,14 +16,16 @@ use crate::{
     frame::{Frame, Header},
 };
 
-/// Buffers and bytes that wait at most; more stay in the session, within its limits, and hold the peer back.
+/// Maximum number of buffers in the queue; more stay in the session, within its limits, and apply
+/// back pressure to the peer.
 const MAX_BUFFERS: usize = 64;
+/// Maximum number of bytes in the queue.
 const MAX_BYTES: usize = 1 << 20;
 
-/// How often the one-way delay is read.
+/// Interval at which the one-way delay is read.
 const DELAY_PERIOD: Duration = Duration::from_millis(100);
 
-/// What arrived.
+/// An item of the queue.
 pub(crate) enum Item {
     Buffer(Box<Arrived>),
     /// The end of the stream.
@@ -44,7 +46,7 @@ pub(crate) struct Arrived {
     pub(crate) after_gap: bool,
 }
 
-/// Why nothing comes out.
+/// Reason for the end of a wait.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
     Flushing,
@@ -96,7 +98,7 @@ impl Inlet {
         self.lock().missing
     }
 
-    /// Whether the sender has ended the stream.
+    /// `true` if the sender has ended the stream.
     pub(crate) fn has_ended(&self) -> bool {
         self.lock().ended
     }
@@ -141,7 +143,7 @@ impl Inlet {
     /// Moves blocks of a session until it is over.
     ///
     /// # Errors
-    /// If the peer sent something malformed; the reason in words.
+    /// A description, if the peer sent malformed data.
     pub(crate) async fn pump(&self, session: &Session) -> Result<(), &'static str> {
         let mut reader = Reader::default();
         while let Ok(Some(arrival)) = session.recv_any().await {
@@ -181,7 +183,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// The item, and the number of buffers that are missing before it.
+    /// Returns the item, and the number of missing buffers before it.
     fn read(&mut self, block: Received, session: &Session) -> Result<(Option<Item>, u64), &'static str> {
         let (header, wire, data) = match Frame::decode(block.data)? {
             Frame::Buffer(header, wire, data) => (header, wire, data),

@@ -12,10 +12,10 @@ class _Source(Protocol[_T_co]):
     """A listener or a session."""
 
     def _take(self) -> _T_co | None:
-        """What has arrived, if anything."""
+        """Takes the arrival, if there is one."""
 
     def _fill(self) -> Awaitable[bool]:
-        """Waits until something has; False if nothing will."""
+        """Waits for an arrival; False if there will be none."""
 
 
 async def take(source: _Source[_T_co]) -> _T_co | None:
@@ -27,7 +27,7 @@ async def take(source: _Source[_T_co]) -> _T_co | None:
 
 
 async def take_next(source: _Source[_T_co]) -> _T_co:
-    """The same for ``async for``."""
+    """As :func:`take`, for ``async for``."""
     arrival = await take(source)
     if arrival is None:
         raise StopAsyncIteration

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 class Error(Exception):
-    """What Squall reports, in one line. The base of all its exceptions."""
+    """An error of Squall, in one line. The base of all its exceptions."""
 
 class ScenarioError(Error):
     """A scenario, scheduler or seed that can't be used: exit code 2 of the command, with the same line."""
@@ -44,18 +44,18 @@ class RunError(Error):
     """A run that failed: exit code 1 of the command, with the same line."""
 
 class SessionError(Error):
-    """A session that can't be had, is over, or belongs to the process that this one was forked from."""
+    """A session that can't be set up, has ended, or belongs to the process that this one was forked from."""
 
 def listen(
     address: str, *, identity: str | PathLike[str] | None = None, name: str = "localhost", scheduler: str | None = None
 ) -> Listener:
-    """Listens on ``host:port``; port 0 takes a free one. Needs no running event loop. Waits up to half a second for a port that
+    """Listens on ``host:port``; port 0 uses a free one. Needs no running event loop. Waits up to half a second for a port that
     is in use.
 
     Args:
-        address: such as ``[::]:4433``, which takes IPv4 as well.
-        identity: a file with certificate and key, made if it is not there. By default a certificate for this process only.
-        name: the name in a certificate that is made.
+        address: such as ``[::]:4433``, which accepts IPv4 as well.
+        identity: a file with certificate and key, created if it is missing. By default a certificate for this process only.
+        name: the name in a certificate that is created.
         scheduler: as ``squall-lab schedulers`` lists them; by default ``squall``.
 
     Raises:
@@ -76,9 +76,9 @@ def connect(
 
     Args:
         host: a name or an address, with the port.
-        fingerprint: of the certificate of the server, which is trusted whatever its name.
+        fingerprint: that of the server's certificate, which is trusted under any name.
         roots: a file of authorities that are trusted; without both, those of the operating system.
-        local: addresses to send from, a path each.
+        local: addresses to send from, one for each path.
         interfaces: names of interfaces to use. Without both, every one with a route to the server, also later ones.
         scheduler: as ``squall-lab schedulers`` lists them; by default ``squall``.
 
@@ -89,18 +89,18 @@ def connect(
 
 @final
 class Listener:
-    """Accepts sessions, until it is closed or dropped; those that were accepted continue when it is dropped."""
+    """Accepts sessions, until it is closed or dropped; accepted sessions continue when it is dropped."""
 
     @property
     def addresses(self) -> list[str]:
-        """The addresses that it listens on."""
+        """The addresses on which it listens."""
     @property
     def fingerprint(self) -> str:
-        """Of its certificate, for ``connect``."""
+        """Fingerprint of its certificate, for ``connect``."""
     def accept(self) -> Awaitable[Session | None]:
-        """The next session; None when the listener was closed."""
+        """Returns the next session; None when the listener was closed."""
     def close(self, code: int = 0, reason: str = "") -> None:
-        """Stops listening and ends all of its sessions. The port is free at most 0.3 s later."""
+        """Stops listening and closes all of its sessions. The port is free at most 0.3 s later."""
 
 @final
 class Session:
@@ -130,31 +130,31 @@ class Session:
             data: the bytes, at least one; they are copied.
             deadline: seconds from now until the block is worthless.
             priority: 0, the most important, to 7.
-            reliable: whether lost parts are sent again.
-            partial: whether the peer gets what arrived of it when it ends incomplete, by its deadline or by losses.
-            ordered: delivered after the ordered block before it on its channel.
+            reliable: true to send lost parts again.
+            partial: true to give the peer the part that arrived if it ends incomplete, by its deadline or by losses.
+            ordered: true to deliver it after the previous ordered block on its channel.
             channel: 0 to 1023.
-            value: what is lost if only this block is missing, relative to others; by default 4^(7 - priority).
-            prefer: paths to take while one of them is usable, by the name or local address of their interface, or "#2" for a number.
-            avoid: paths to take only while no other is usable.
-            only: paths of which one is taken, or none.
+            value: loss if only this block is missing, relative to others; by default 4^(7 - priority).
+            prefer: paths to use while one of them is usable, by the name or local address of their interface, or "#2" for a path id.
+            avoid: paths to use only while no other is usable.
+            only: the only allowed paths; without a usable one the block ends.
 
         Raises:
-            SessionError: the session is over, or the block is empty or too large.
+            SessionError: the session has ended, or the block is empty or too large.
             ValueError: an option out of bounds.
         """
     def recv(self) -> Awaitable[Received | None]:
-        """The next block that is complete, or partial and at its end; None when the session has ended and all blocks were read."""
+        """Returns the next block that is complete, or partial and at its end; None after the last block of an ended session."""
     def __aiter__(self) -> Session: ...
     def __anext__(self) -> Awaitable[Received]: ...
     def finish(self, timeout: float = 5.0) -> Awaitable[None]:
         """Waits until every block has an outcome, at most ``timeout`` seconds, then closes.
 
         Raises:
-            SessionError: some had none in time.
+            SessionError: some blocks had none before the timeout.
         """
     def close(self, code: int = 0, reason: str = "") -> None:
-        """Ends the session at once; code and reason reach the peer."""
+        """Closes the session at once; the peer receives code and reason."""
     def closed(self) -> Awaitable[str]:
         """Waits for the end; returns the reason."""
     @property
@@ -162,21 +162,21 @@ class Session:
         """The address of the peer."""
     @property
     def max_block_len(self) -> int:
-        """The largest block in bytes that both sides take."""
+        """Size in bytes of the largest block that both sides accept."""
     @property
     def safe_rate(self) -> int:
-        """Bit/s that blocks can use over the next second with probability 0.9, for an encoder."""
+        """Capacity for blocks over the next second, reached with probability 0.9, in bit/s, for an encoder."""
     def paths(self) -> list[tuple[str, str, str, float]]:
         """Local address, address of the peer, state (``opening``, ``active``, ``suspect``, ``deactivated``) and smoothed
         round-trip time in seconds of every path."""
 
 @final
 class Sent:
-    """A block that was handed over. Dropping it changes nothing."""
+    """A block that was submitted. Dropping this object has no effect on the block."""
 
     @property
     def id(self) -> int:
-        """As ``Received.id`` at the peer."""
+        """Equal to ``Received.id`` at the peer."""
     def outcome(self) -> Awaitable[str]:
         """Waits for the end of the block: ``delivered``, ``expired``, ``lost``, ``cancelled``, ``refused``, or ``closed`` if
         the session ended first. Can be called once; a second call raises ``RuntimeError``."""
@@ -187,14 +187,14 @@ class Received:
 
     @property
     def id(self) -> int:
-        """Grows in the order of sending."""
+        """Increases in the order of submission."""
     @property
     def data(self) -> bytes:
-        """Its bytes, zeros for those that are missing; each access copies them."""
+        """Its bytes, with zeros for missing ones; each access copies them."""
     @property
     def missing(self) -> list[tuple[int, int]]:
-        """First byte, and one past the last, of each range that did not arrive of a partial block; empty if it is whole.
-        The last range ends at 16 MiB, beyond the data, if the length of the block never became known."""
+        """First byte, and one past the last, of each missing range of a partial block; empty if it is complete. The last
+        range ends at 16 MiB, beyond the data, if the length of the block was never received."""
     @property
     def channel(self) -> int:
         """0 to 1023."""
@@ -203,13 +203,13 @@ class Received:
         """0, the most important, to 7."""
     @property
     def reliable(self) -> bool:
-        """Whether lost parts were sent again."""
+        """True if lost parts were sent again."""
 
 @final
 class Scenario:
     """A scenario, or one point of an experiment. Immutable; can be pickled, as its text and the folder of its traces.
 
-    ``squall.lab.load``, ``parse`` and ``cells`` make them.
+    Created by ``squall.lab.load``, ``parse`` and ``cells``.
     """
 
     @staticmethod
@@ -224,16 +224,16 @@ class Scenario:
     def restore(text: str, file: str, base: str, point: dict[str, str]) -> Scenario: ...
     @property
     def name(self) -> str:
-        """Its name; of a point of an experiment, with the point behind it."""
+        """Its name; for a point of an experiment, followed by the point."""
     @property
     def experiment(self) -> str:
         """The name without the point."""
     @property
     def point(self) -> dict[str, str]:
-        """The point of each axis; empty of a scenario that is no point of an experiment."""
+        """The point of each axis; empty for a scenario outside an experiment."""
     @property
     def description(self) -> str:
-        """What it shows."""
+        """Its description."""
     @property
     def duration_us(self) -> int:
         """Length of a run in microseconds."""
@@ -251,72 +251,72 @@ class Scenario:
         """The names of its flows."""
     @property
     def text(self) -> str:
-        """It as TOML."""
+        """Its TOML text."""
     def key(self, scheduler: str, seed: int, program: int) -> str:
-        """16 hexadecimal digits that stand for everything that the result of a run depends on."""
+        """Returns 16 hexadecimal digits that identify everything that determines the result of a run."""
 
 @final
 class Run:
-    """What one run measured. Immutable; can be pickled."""
+    """Result of one run. Immutable; can be pickled."""
 
     @staticmethod
     def from_record(line: str) -> Run:
-        """Reads what :meth:`to_record` wrote.
+        """Parses a line of :meth:`to_record`.
 
         Raises:
-            ValueError: it is something else.
+            ValueError: the line has another format.
         """
     def to_record(self) -> str:
-        """The line of a folder of ``squall-lab repro`` or ``squall.lab.sweep``, with its end."""
+        """Returns the line for a results folder of ``squall-lab repro`` or ``squall.lab.sweep``, including its end."""
     @property
     def scenario(self) -> str:
         """Name of the scenario."""
     @property
     def experiment(self) -> str:
-        """The same without the point of an experiment."""
+        """Name without the point of an experiment."""
     @property
     def point(self) -> dict[str, str]:
         """The point of each axis of an experiment."""
     @property
     def scheduler(self) -> str:
-        """The scheduler, as it was asked for."""
+        """The scheduler, as requested."""
     @property
     def seed(self) -> int:
         """The seed."""
     @property
     def key(self) -> str:
-        """Stands for everything that the result depends on."""
+        """Identifies everything that determines the result."""
     @property
     def passed(self) -> bool:
-        """Whether all checks of the scenario passed that are about its scheduler; ``to_dict()["checks"]`` has them."""
+        """True if all checks of the scenario that concern its scheduler passed; ``to_dict()["checks"]`` has them."""
     def to_json(self) -> str:
-        """The line of ``squall-lab run --json``; of a sweep, without series over time and single blocks."""
+        """Returns the line of ``squall-lab run --json``; in a sweep, without time series and single blocks."""
     def to_dict(self) -> dict[str, Any]:
-        """The same as a dict; docs/lab.md has the fields."""
+        """Returns the content of :meth:`to_json` as a dict; docs/lab.md documents the fields."""
     def measure(
         self, measure: str, *, flow: str | None = None, class_: str | None = None, path: str | None = None
     ) -> float | None:
-        """One number: of the run, a path, a flow or a class of one, or of what the latter two sent on a path.
+        """Returns one number of the run, a path, a flow or a class of a flow, or of the data of the latter two on a path.
 
         Returns:
-            None if there was nothing to measure. ``squall.lab.measures`` has the units.
+            None if the measure does not apply. ``squall.lab.measures`` has the units.
 
         Raises:
-            ValueError: no such measure, flow, class or path; the text lists those that there are.
+            ValueError: no such measure, flow, class or path; the text lists the existing ones.
         """
     def values(self) -> list[tuple[str | None, str | None, str | None, str, float]]:
-        """All of its numbers: flow, class, path, measure and value, in the order of ``squall-lab repro --csv``."""
+        """Returns all numbers: flow, class, path, measure and value, in the order of ``squall-lab repro --csv``."""
 
 @final
 class Path:
-    """A path at one moment, as a scheduler sees it. Times are microseconds."""
+    """A path at one moment, for a scheduler. Times are microseconds."""
 
     id: int
     """0 to 7, in the order of ``Scenario.paths``."""
     state: str
     """``active``, ``suspect`` (silent while packets were in flight) or ``deactivated`` (by a radio alert)."""
     usable: bool
-    """Whether new data may be put on it now."""
+    """True if new data may be sent on it now."""
     srtt: int
     """Smoothed round-trip time."""
     latest_rtt: int
@@ -330,32 +330,32 @@ class Path:
     window: int
     """Congestion window in bytes."""
     in_flight: int
-    """Bytes in flight, including what waits for the pacer."""
+    """Bytes in flight, including those that wait for the pacer."""
     waiting: int
-    """Of these, bytes that have not left yet."""
+    """Bytes that wait for the pacer."""
     chunk: int
     """Bytes of a block that fit into one packet."""
     bandwidth: int
-    """Window over smoothed RTT, at most what was delivered of late, in bit/s."""
+    """Window over smoothed RTT, at most the recent delivery rate, in bit/s."""
     rate: int
-    """What the path carries by the estimate of its controller, in bit/s."""
+    """Rate of the path as estimated by its controller, in bit/s."""
     factor: float
-    """Signal factor in (0, 1]: 1 unless the radio gave a warning."""
+    """Signal factor in (0, 1]: 1 unless the radio reports a fade."""
     metered: bool
-    """Whether bytes on it cost money."""
+    """True if bytes on it cost money."""
     budget: int | None
-    """Bytes that it may still carry, if there is a limit."""
+    """Remaining bytes of its budget, if there is one."""
     @property
     def room(self) -> int:
-        """Bytes that the window leaves; 0 on a path that is not usable."""
+        """Bytes left in the window; 0 on a path that is not usable."""
     @property
     def has_room(self) -> bool:
-        """Whether one packet more fits. Only such paths can be sent on."""
+        """True if one more packet fits. Only such paths can be used for sending."""
     @property
     def is_open(self) -> bool:
-        """Whether data can go on it, at the latest when its window opens."""
+        """True if data can be sent on it, at the latest when its window opens."""
     def arrives_in(self, bytes: int) -> int:
-        """When a packet arrives, from now on, that leaves behind what is in flight and ``bytes`` more."""
+        """Returns the time from now until the arrival of a packet sent behind the bytes in flight and ``bytes`` more."""
 
 @final
 class Work:
@@ -374,58 +374,58 @@ class Work:
     def kind(self) -> str:
         """``fresh`` (never sent), ``repair`` (every copy was lost) or ``copy`` (another one is in flight)."""
     def at_most(self, length: int) -> Work:
-        """The first ``length`` bytes of it, at least one."""
+        """Returns its first ``length`` bytes, at least one."""
 
 @final
 class Block:
     """An unfinished block at one moment. Times are microseconds, sizes bytes."""
 
     id: int
-    """Grows in the order of handing over."""
+    """Increases in the order of submission."""
     length: int
-    """Size; of a block that grows, what there is of it."""
+    """Size; for a growing block, the size so far."""
     deadline: int | None
-    """When it becomes worthless, on the clock of ``Context.now``."""
+    """Time at which it becomes worthless, on the clock of ``Context.now``."""
     priority: int
     """0, the most important, to 7."""
     reliable: bool
-    """Whether lost bytes are sent again."""
+    """True if lost bytes are sent again."""
     partial: bool
-    """Whether the receiver has a use for what arrives of it, if it does not arrive whole."""
+    """True if the receiver can use it when only a part arrives."""
     channel: int
     """0 to 1023."""
     submitted: int
-    """When it was handed over."""
+    """Time of submission."""
     value: int
-    """What is lost if only this block is missing, relative to others."""
+    """Loss if only this block is missing, relative to others."""
     needs: list[int]
-    """Blocks that it is useless without."""
+    """Blocks without which it is useless."""
     is_growing: bool
-    """Whether more bytes will come."""
+    """True if more bytes will follow."""
     fresh_bytes: int
     """Bytes never sent."""
     lost_bytes: int
     """Bytes to send again."""
     in_flight_bytes: int
-    """Bytes whose fate is open."""
+    """Bytes neither acknowledged nor lost yet."""
     acked_bytes: int
     """Bytes that the peer has."""
     unsent_bytes: int
     """Bytes to send, fresh or lost."""
     segments: list[tuple[int, int, str, list[int]]]
-    """Start, end, state (``fresh``, ``sent``, ``lost``, ``acked``) and ids of the paths that it is in flight on."""
+    """Start, end, state (``fresh``, ``sent``, ``lost``, ``acked``) and ids of the paths on which it is in flight."""
     next_work: Work | None
-    """What to send of it next, if anything."""
+    """Next range to send, if any."""
     def copy(self, start: int, end: int) -> Work:
-        """A further copy of bytes within one segment that is sent.
+        """Returns a further copy of bytes within one segment in the state ``sent``.
 
         Raises:
-            ValueError: they are not.
+            ValueError: the bytes are not within such a segment.
         """
 
 @final
 class Context:
-    """What a scheduler decides from. Valid until the call ends that it is passed to; later use raises ``RuntimeError``."""
+    """Input of a scheduler's decision. Valid during the call to which it is passed; later use raises ``RuntimeError``."""
 
     now: int
     """The time in microseconds."""
@@ -433,28 +433,28 @@ class Context:
     def paths(self) -> list[Path]:
         """Every open path, by ascending id."""
     def path(self, id: int) -> Path | None:
-        """The path of that id."""
+        """Returns the path with this id."""
     def fastest_with_room(self) -> Path | None:
-        """Among the paths with room, the one with the lowest smoothed RTT; the lower id wins a tie."""
+        """Returns the path with the lowest smoothed RTT among those with room; the lower id wins a tie."""
     def next_in_line(self) -> Work | None:
-        """Repairs, then what was never sent, in the order of handing over."""
+        """Returns the next repair, or else the next fresh range, in order of submission."""
     def next_repair(self) -> Work | None:
-        """The oldest lost range of a reliable block."""
+        """Returns the oldest lost range of a reliable block."""
     def next_fresh(self) -> Work | None:
-        """The range never sent that is next."""
+        """Returns the next fresh range."""
     def blocks(self) -> list[Block]:
-        """Every unfinished block, oldest first. Takes time in proportion to them."""
+        """Returns every unfinished block, oldest first. Takes time in proportion to their number."""
     def by_deadline(self, most: int | None = None) -> list[Block]:
-        """At most ``most`` blocks with bytes to send, earliest deadline first, those without one last."""
+        """Returns at most ``most`` blocks with bytes to send, earliest deadline first, those without one last."""
     def block(self, id: int) -> Block | None:
-        """The block of that id, if it is unfinished."""
+        """Returns the block with this id, if it is unfinished."""
 
 @final
 class Event:
-    """Something that happened since the last decision. What an event of its kind does not have is None."""
+    """An event since the last decision. Fields that its kind does not have are None."""
 
     kind: str
-    """``queued``, ``grew``, ``done``, ``acked``, ``lost``, ``unsent``, ``stalled`` or ``path`` (appeared, changed, is gone)."""
+    """``queued``, ``grew``, ``done``, ``acked``, ``lost``, ``unsent``, ``stalled`` or ``path`` (appeared, changed, removed)."""
     block: int | None
     """The id of the block."""
     path: int | None
@@ -464,30 +464,30 @@ class Event:
     end: int | None
     """One past the last byte."""
     delivered: bool | None
-    """Of ``done``: whether the peer has all of the block."""
+    """For ``done``: true if the peer has all of the block."""
 
 @final
 class Send:
-    """Send work on a path that has room, or on the path of that id. The session sends as many whole packets of it as the
-    window takes, and asks again."""
+    """Send work on a path with room, given by itself or by its id. The session sends as many whole packets of it as the
+    window allows, and requests the next decision."""
 
     def __new__(cls, work: Work, path: Path | int) -> Send: ...
 
 @final
 class Cancel:
-    """Cancel a block: the peer is notified, and nothing more of it is sent."""
+    """Cancel a block: the peer is notified, and no more of it is sent."""
 
     def __new__(cls, block: Block | int) -> Cancel: ...
 
 @final
 class Probe:
-    """Measure the round trip of a path that carries nothing."""
+    """Measure the round trip of an idle path."""
 
     def __new__(cls, path: Path | int) -> Probe: ...
 
 @final
 class Idle:
-    """Nothing to send; ask again at ``wake``, in microseconds, if nothing happens before."""
+    """Nothing to send; the next decision is due at ``wake``, in microseconds, or at an earlier event."""
 
     def __new__(cls, wake: int | None = None) -> Idle: ...
 

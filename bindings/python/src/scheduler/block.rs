@@ -1,10 +1,10 @@
-//! Blocks as a scheduler in Python sees them, and ranges of them that could be sent.
+//! Blocks, and ranges of them that could be sent, for schedulers in Python.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use squall_sched::{Block as Queued, BlockId, Segment, SegmentState, Time, WorkKind};
 
-/// First byte, one past the last byte, where they stand, and the paths that they are in flight on.
+/// First byte, one past the last byte, state, and the paths on which the bytes are in flight.
 type Part = (u32, u32, &'static str, Vec<usize>);
 
 /// An unfinished block at one moment.
@@ -53,7 +53,7 @@ pub(crate) struct Block {
 #[pyclass(module = "squall.lab", frozen, from_py_object)]
 #[derive(Clone)]
 pub(crate) struct Work {
-    /// The call that it is of.
+    /// Number of the call that it belongs to.
     pub(super) call: u64,
     pub(super) work: squall_sched::Work,
 }
@@ -98,7 +98,7 @@ fn part(segment: &Segment) -> Part {
 
 #[pymethods]
 impl Block {
-    /// A further copy of bytes that are in flight.
+    /// Returns a further copy of bytes in flight.
     fn copy(&self, start: u32, end: u32) -> PyResult<Work> {
         let sent = |part: &Part| part.0 <= start && end <= part.1 && part.2 == "sent";
         if start >= end || !self.segments.iter().any(sent) {
@@ -149,7 +149,7 @@ impl Work {
         }
     }
 
-    /// The first bytes of it, at least one.
+    /// Returns its first bytes, at least one.
     fn at_most(&self, length: u32) -> Self {
         let mut less = self.clone();
         let end = less.work.range.start.saturating_add(length.max(1));

@@ -1,4 +1,4 @@
-//! The state of a session, lent for one call.
+//! State of a session, lent for one call.
 
 use std::cell::Cell;
 
@@ -11,11 +11,11 @@ use super::{Block, Path, Work};
 scoped_tls::scoped_thread_local!(static QUEUE: BlockQueue);
 
 thread_local! {
-    /// Calls of this thread so far. A context belongs to one of them.
+    /// Number of calls in this thread so far. A context belongs to one of them.
     static CALLS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// What a scheduler decides from.
+/// Input of a scheduler's decision.
 #[pyclass(module = "squall.lab", frozen)]
 pub(crate) struct Context {
     call: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Context {
     paths: Vec<PathView>,
 }
 
-/// Lends a context for the length of `call`, which also gets its number.
+/// Lends a context during `call`, which also gets its number.
 pub(super) fn lend<R>(
     py: Python<'_>,
     cx: &View<'_>,
@@ -79,12 +79,12 @@ impl Context {
         Ok(self.work(self.queue(BlockQueue::next_fresh)?))
     }
 
-    /// Unfinished blocks, oldest first.
+    /// Returns unfinished blocks, oldest first.
     fn blocks(&self) -> PyResult<Vec<Block>> {
         self.queue(|queue| queue.iter().map(|block| Block::of(self.call, block)).collect())
     }
 
-    /// Blocks with bytes to send, earliest deadline first.
+    /// Returns blocks with bytes to send, earliest deadline first.
     #[pyo3(signature = (most = None))]
     fn by_deadline(&self, most: Option<usize>) -> PyResult<Vec<Block>> {
         let most = most.unwrap_or(usize::MAX);

@@ -1,4 +1,4 @@
-//! What a scheduler in Python answers.
+//! Decisions of schedulers in Python.
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -6,7 +6,7 @@ use squall_sched::{Assignment, BlockId, Context, Decision, PathId, Time};
 
 use super::{Block, Path, Work};
 
-/// Why, in the event log.
+/// Reason in the event log.
 const REASON: &str = "a scheduler in Python";
 
 /// A path or its id.
@@ -36,7 +36,7 @@ impl PathOrId<'_> {
     }
 }
 
-/// Send this.
+/// Send a range of a block.
 #[pyclass(module = "squall.lab", name = "Send", frozen)]
 pub(crate) struct SendWork {
     work: Work,
@@ -91,7 +91,8 @@ impl Idle {
     }
 }
 
-/// The decision that an answer is, checked against what the session can do.
+/// Converts the answer of a scheduler to a decision, and checks it against the state of the
+/// session.
 pub(super) fn read(answer: &Bound<'_, PyAny>, cx: &Context<'_>, call: u64) -> PyResult<Decision> {
     if answer.is_none() {
         return Ok(Decision::idle());

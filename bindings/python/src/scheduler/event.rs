@@ -1,11 +1,11 @@
-//! Events as a scheduler in Python sees them.
+//! Events for schedulers in Python.
 
 use std::ops::Range;
 
 use pyo3::prelude::*;
 use squall_sched::{BlockId, PathId, SchedEvent};
 
-/// Something that happened since the last decision; what an event of its kind does not have is `None`.
+/// An event since the last decision; fields that its kind does not have are `None`.
 #[pyclass(module = "squall.lab", frozen, get_all)]
 #[derive(Default)]
 pub(crate) struct Event {
@@ -18,7 +18,7 @@ pub(crate) struct Event {
 }
 
 impl Event {
-    /// None for what schedulers in Python have no part in.
+    /// Returns `None` for events that schedulers in Python do not get.
     pub(super) fn of(event: &SchedEvent) -> Option<Self> {
         let of_block = |kind, block: &BlockId| Self { kind, block: Some(block.0), ..Self::default() };
         let of_bytes = |kind, block: &BlockId, range: &Range<u32>, path: Option<&PathId>| Self {

@@ -1,8 +1,8 @@
-//! Schedulers that are written in Python.
+//! Schedulers written in Python.
 //!
-//! `Custom` is a class to make them of. For each session one is made, and asked through `Adapter`. What it sees is lent for
-//! the length of the call (`context`); what it answers is checked (`decision`). An exception ends its decisions, and is
-//! raised when the run has ended.
+//! `Custom` is a class of schedulers. One instance is created for each session, and called through
+//! `Adapter`. Its input is lent during the call (`context`); its answer is checked (`decision`). An
+//! exception ends its decisions, and is raised when the run has ended.
 
 mod block;
 mod context;
@@ -33,7 +33,8 @@ pub(crate) struct Custom {
     habits: Habits,
 }
 
-/// What a class says of all its schedulers, as attributes; the names are those of [`Profile`].
+/// Properties that a class declares for all its schedulers, as attributes; the names are those of
+/// [`Profile`].
 #[derive(Clone, Copy)]
 struct Habits {
     signal: bool,
@@ -53,7 +54,7 @@ struct Adapter {
 }
 
 impl Custom {
-    /// From pairs of a name and a class.
+    /// Creates classes from pairs of a name and a class.
     pub(crate) fn of(classes: Vec<(String, Py<PyAny>)>) -> PyResult<Vec<Self>> {
         let standard = squall_papers::registry();
         let known = |name: &str| standard.entry(name).is_some();
@@ -91,7 +92,7 @@ impl Habits {
     }
 }
 
-/// A path's id, or one of the words of `squall.lab.Scheduler`.
+/// Parses a path's id, or one of the words of `squall.lab.Scheduler`.
 fn sharing(value: &Bound<'_, PyAny>) -> PyResult<Sharing> {
     if let Ok(path) = value.extract() {
         return Ok(Sharing::Only(PathId(path)));
@@ -108,7 +109,7 @@ fn sharing(value: &Bound<'_, PyAny>) -> PyResult<Sharing> {
 }
 
 impl Failure {
-    /// The exception, if there was one.
+    /// Takes the exception, if there was one.
     pub(crate) fn take(&self) -> Option<PyErr> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -122,7 +123,7 @@ impl Failure {
     }
 }
 
-/// The built-in schedulers and these.
+/// Returns a registry of the built-in schedulers and these.
 pub(crate) fn registry(classes: &[Custom], failure: &Failure) -> Registry {
     let mut registry = squall_papers::registry();
     for &Custom { name, ref class, habits } in classes {
@@ -138,7 +139,7 @@ pub(crate) fn registry(classes: &[Custom], failure: &Failure) -> Registry {
             Ok(object) => Ok(Box::new(Adapter { object, habits, failure: failure.clone() })),
             Err(error) => {
                 failure.set(error);
-                // The caller takes the exception first.
+                // The caller checks the exception first.
                 Err(BuildError::Syntax(name.to_owned()))
             }
         });
@@ -146,7 +147,8 @@ pub(crate) fn registry(classes: &[Custom], failure: &Failure) -> Registry {
     registry
 }
 
-/// The name for as long as the process lives, which descriptions of schedulers ask for. Each name is kept once.
+/// Returns the name with a static lifetime, which descriptions of schedulers require. Each name is
+/// stored once.
 fn lasting(name: String) -> &'static str {
     static NAMES: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);

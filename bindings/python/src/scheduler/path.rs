@@ -1,4 +1,4 @@
-//! Paths as a scheduler in Python sees them.
+//! Paths for schedulers in Python.
 
 use pyo3::prelude::*;
 use squall_sched::PathView;

@@ -1,4 +1,4 @@
-//! Where sessions come from.
+//! Endpoints: accepting and starting sessions.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -104,7 +104,7 @@ impl Listener {
         &self.fingerprint
     }
 
-    /// The next session; none when the listener was closed.
+    /// Returns the next session; none when the listener was closed.
     fn accept<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         inbox::call(this, "take")
     }
@@ -119,7 +119,7 @@ impl Listener {
         awaitable(py, async move { Ok(inbox.fill(endpoint.accept()).await) })
     }
 
-    /// Ends all of its sessions.
+    /// Closes all of its sessions.
     #[pyo3(signature = (code = 0, reason = ""))]
     fn close(&self, code: u32, reason: &str) -> PyResult<()> {
         self.open()?.endpoint.close(code, reason);

@@ -22,7 +22,7 @@ struct Open {
     inbox: Inbox<squall::Received>,
 }
 
-/// A block that was handed over.
+/// A block that was submitted.
 #[pyclass(module = "squall", frozen)]
 pub(crate) struct Sent {
     #[pyo3(get)]
@@ -90,7 +90,7 @@ impl Session {
         })
     }
 
-    /// The next block; none when the session has ended.
+    /// Returns the next block; none when the session has ended.
     fn recv<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         inbox::call(this, "take")
     }
@@ -140,7 +140,8 @@ impl Session {
         Ok(self.open()?.session.max_block_len())
     }
 
-    /// Local address, remote address, state and smoothed round-trip time in seconds.
+    /// Returns local address, remote address, state and smoothed round-trip time in seconds of each
+    /// path.
     fn paths(&self) -> PyResult<Vec<(String, String, String, f64)>> {
         let paths = self.open()?.session.paths();
         let row = |path: &squall::PathInfo| {
@@ -150,7 +151,7 @@ impl Session {
         Ok(paths.iter().map(row).collect())
     }
 
-    /// Bits per second that blocks can use over the next second with probability 0.9.
+    /// Capacity for blocks over the next second, reached with probability 0.9, in bits per second.
     #[getter]
     fn safe_rate(&self) -> PyResult<u64> {
         Ok(self.open()?.session.capacity().safe)
@@ -185,13 +186,13 @@ impl Received {
         self.0.id.0
     }
 
-    /// The bytes; each access copies them.
+    /// Returns the bytes; each access copies them.
     #[getter]
     fn data<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.0.data)
     }
 
-    /// The first byte of each range that is missing, and one past its last.
+    /// Returns the first byte of each missing range, and one past its last.
     #[getter]
     fn missing(&self) -> Vec<(u32, u32)> {
         self.0.missing.iter().map(|range| (range.start, range.end)).collect()

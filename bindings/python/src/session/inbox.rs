@@ -1,12 +1,12 @@
-//! Arrivals for coroutines, none of which is lost when a coroutine is cancelled.
+//! Arrivals for coroutines; cancelling a coroutine does not lose any.
 
 use std::sync::Arc;
 
 use pyo3::prelude::*;
 use tokio::sync::Mutex;
 
-/// Holds what arrived until a coroutine takes it in the thread of its event loop: at most one, which is fetched again only
-/// when it was taken. `squall._session` has the coroutine.
+/// Holds an arrival until a coroutine takes it in the thread of its event loop. Contains at most
+/// one; the next is fetched only when it was taken. `squall._session` has the coroutine.
 pub(super) struct Inbox<T>(Arc<Mutex<Option<T>>>);
 
 impl<T> Inbox<T> {
@@ -18,14 +18,14 @@ impl<T> Inbox<T> {
         Self(self.0.clone())
     }
 
-    /// The arrival, if there is one.
+    /// Takes the arrival, if there is one.
     pub(super) fn take(&self) -> Option<T> {
-        // Who holds the lock waits for the next one.
+        // While the lock is held, its holder waits for the next arrival.
         self.0.try_lock().ok()?.take()
     }
 
-    /// Waits until there is an arrival. False if there will be none. When it is dropped, `next` has either not finished, or
-    /// its result is in the inbox.
+    /// Waits for an arrival. Returns `false` if there will be none. If it is dropped, `next` has
+    /// either not finished, or its result is in the inbox.
     pub(super) async fn fill(self, next: impl Future<Output = Option<T>>) -> bool {
         let mut arrival = self.0.lock().await;
         if arrival.is_none() {

@@ -1,5 +1,6 @@
-//! Sessions on real networks, for asyncio. A coroutine of Python waits for a task of one tokio runtime; cancelling it drops the
-//! task's future. Sessions and blocks that arrive at that moment wait in an `inbox`.
+//! Sessions on real networks, for asyncio. A Python coroutine waits for a task of one tokio
+//! runtime; cancelling it drops the task's future. Sessions and blocks that arrive at that moment
+//! wait in an `inbox`.
 
 mod endpoint;
 mod handle;
@@ -16,22 +17,22 @@ pub(crate) use endpoint::{Listener, connect, listen};
 pub(crate) use handle::{Received, Sent, Session};
 pub(crate) use runtime::end_at_exit;
 
-/// An argument that can't be used.
+/// Exception for an invalid argument.
 fn argument<E: std::fmt::Display>(error: E) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// What a session or endpoint reports.
+/// Exception for an error of a session or endpoint.
 fn failed<E: std::fmt::Display>(error: E) -> PyErr {
     SessionError::new_err(error.to_string())
 }
 
-/// What this process was forked with, and cannot use.
+/// Exception for the use of an object of the parent process after fork().
 fn forked(failure: squall_bindings::Failure) -> PyErr {
     SessionError::new_err(failure.line)
 }
 
-/// Seconds as a duration.
+/// Converts seconds to a duration.
 fn seconds(name: &str, seconds: f64) -> Result<Duration, PyErr> {
     Duration::try_from_secs_f64(seconds).map_err(|error| argument(format!("{name}: {error}")))
 }

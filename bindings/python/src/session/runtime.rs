@@ -1,5 +1,6 @@
-//! The tokio runtime of sessions. It ends before the interpreter does: a thread that still returns a result to Python while
-//! the interpreter is taken down ends the process with a signal. A forked process has one of its own.
+//! The tokio runtime of sessions. It ends before the interpreter does: a thread that still returns
+//! a result to Python while the interpreter shuts down would end the process with a signal. A
+//! forked process has its own runtime.
 
 use std::cell::OnceCell;
 use std::pin::Pin;
@@ -14,7 +15,7 @@ use squall_bindings::PerProcess;
 use tokio::runtime::{Handle, Runtime};
 use tokio::task;
 
-/// How long the end of the interpreter waits at most for results that are being returned.
+/// Maximum time that the end of the interpreter waits for results that are being returned.
 const END: Duration = Duration::from_secs(1);
 
 /// The runtime until it ends, and its handle.
@@ -25,7 +26,7 @@ struct Threads {
 
 static THREADS: PerProcess<OnceLock<Threads>> = PerProcess::new();
 
-/// The handle of this process's runtime; the first call starts its threads.
+/// Returns the handle of this process's runtime; the first call starts its threads.
 pub(super) fn handle() -> &'static Handle {
     let threads = THREADS.get().get_or_init(|| {
         let runtime = Runtime::new().expect("the system has threads and descriptors left");
@@ -34,7 +35,7 @@ pub(super) fn handle() -> &'static Handle {
     &threads.handle
 }
 
-/// The awaitable of a future.
+/// Returns the awaitable of a future.
 pub(super) fn awaitable<'py, T>(
     py: Python<'py>,
     future: impl Future<Output = PyResult<T>> + Send + 'static,
@@ -45,12 +46,13 @@ where
     generic::future_into_py::<Tokio, _, T>(py, future)
 }
 
-/// Has the runtime ended when the interpreter exits.
+/// Registers the end of the runtime for the exit of the interpreter.
 pub(crate) fn end_at_exit(py: Python<'_>) -> PyResult<()> {
     py.import("atexit")?.call_method1("register", (wrap_pyfunction!(end, py)?,)).map(drop)
 }
 
-/// Ends the runtime, if this process has started one. Results that are being returned need the interpreter until then.
+/// Ends the runtime, if this process has started one. Results that are being returned need the
+/// interpreter until then.
 #[pyfunction]
 fn end(py: Python<'_>) {
     let Some(threads) = THREADS.get().get() else { return };
@@ -62,10 +64,10 @@ tokio::task_local! {
     static LOCALS: OnceCell<TaskLocals>;
 }
 
-/// The runtime, for `pyo3_async_runtimes`, whose own one cannot end.
+/// The runtime for `pyo3_async_runtimes`, whose own one cannot end.
 struct Tokio;
 
-/// Why a task has no result.
+/// Error of a task without a result.
 struct JoinError(task::JoinError);
 
 impl generic::JoinError for JoinError {

@@ -1,25 +1,26 @@
 //! CUBIC that emulates several connections.
 //!
-//! CUBIC (RFC 9438) as quic-go had it when NineTails (§V) was evaluated on it, after Chromium: one connection takes the share
-//! of `N`, two by default there, because pages used to be loaded over several TCP connections. With one connection's factor
-//! of 0.7:
+//! CUBIC (RFC 9438) as in quic-go when NineTails (§V) was evaluated on it, after Chromium: one
+//! connection takes the share of `N`, two by default there, because pages used to be loaded over
+//! several TCP connections. With one connection's factor of 0.7:
 //!
 //! ```text
-//! β = (N − 1 + 0.7) / N                      what a loss leaves of the window: one of N connections reduces its own
-//! α = 3 · N² · (1 − β) / (1 + β)             packets per round trip in Reno's region (RFC 9438 §4.3, for N = 1)
-//! W_cubic(t) = origin + 0.4 · (t − K)³       K = ∛((origin − window at the start) / 0.4)     (RFC 9438 §4.2, not scaled)
+//! β = (N − 1 + 0.7) / N                 share of the window after a loss: one of N reduces its own
+//! α = 3 · N² · (1 − β) / (1 + β)        packets per round trip in Reno's region (RFC 9438 §4.3, N = 1)
+//! W_cubic(t) = origin + 0.4 · (t − K)³  K = ∛((origin − initial window) / 0.4)   (RFC 9438 §4.2, unscaled)
 //! ```
 //!
-//! In Reno's region the mean window over a loss rate `p` is `N · √(3 / 2p)` packets, so two connections carry twice as much.
-//! Further details of that implementation:
+//! In Reno's region the mean window at a loss rate `p` is `N · √(3 / 2p)` packets, so two
+//! connections carry twice as much. Further details of that implementation:
 //!
-//! - `origin` is the window before the last reduction, or `(N − 1 + 0.85) / N` of it if that one was smaller than the one
-//!   before (fast convergence).
-//! - Where the application is the limit, the curve starts again from the window at hand (RFC 9438 §5.8).
-//! - The curve adds at most half of what is acknowledged. Reno's estimate grows by acknowledged bytes, and `α` stays the same
-//!   above the window before the last reduction.
-//! - Slow start ends with the first loss; quic-go also ends it when round trips grow. After persistent congestion two packets
-//!   are left.
+//! - `origin` is the window before the last reduction, or `(N − 1 + 0.85) / N` of it if that one
+//!   was smaller than the one before (fast convergence).
+//! - While the application is the limit, the curve restarts from the current window (RFC 9438
+//!   §5.8).
+//! - The curve adds at most half of the acknowledged bytes. Reno's estimate grows by acknowledged
+//!   bytes, and `α` is the same above the window before the last reduction.
+//! - Slow start ends with the first loss; quic-go also ends it when round trips grow. After
+//!   persistent congestion the window is two packets.
 
 use squall_proto::{
     CongestionControl,
@@ -30,15 +31,15 @@ use squall_sched::{Span, Time};
 /// Speed of the curve, in packets per cubic second (RFC 9438 §5.1).
 const C: f64 = 0.4;
 
-/// Packets that a window has at least (RFC 9002 §7.2).
+/// Minimum window in packets (RFC 9002 §7.2).
 const MIN_PACKETS: u64 = 2;
 
-/// What one connection of `connections` that keeps `alone` of its own window leaves of all.
+/// Share of the total window that remains when one of `connections` reduces its own to `alone`.
 fn shared(connections: u8, alone: f64) -> f64 {
     (f64::from(connections) - 1.0 + alone) / f64::from(connections)
 }
 
-/// The course of the window since the last reduction, or since the application was the limit.
+/// The course of the window since the last reduction, or since the application was last the limit.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
     start: Time,
@@ -46,30 +47,31 @@ struct Epoch {
     k: f64,
     /// Window in the flat part, in bytes.
     origin: f64,
-    /// What Reno would have, in bytes.
+    /// Window of Reno, in bytes.
     reno: f64,
 }
 
-/// What a spurious loss restores.
+/// State that a spurious loss restores.
 #[derive(Clone, Copy, Debug)]
 struct State {
     /// In bytes.
     window: f64,
-    /// In bytes; below it the window grows by what is acknowledged.
+    /// In bytes; below it the window grows by the acknowledged bytes.
     slow_start_until: f64,
     /// Window before the last reduction, in bytes.
     largest: f64,
     epoch: Option<Epoch>,
-    /// Packets below this number left before the last reduction, which answers their losses too.
+    /// Packets below this number were sent before the last reduction, which also covers their
+    /// losses.
     answered: u64,
 }
 
-/// CUBIC that takes the share of this many connections, 1 to 8.
+/// CUBIC with the share of this many connections, 1 to 8.
 pub fn of_connections(connections: u8) -> CongestionControl {
     CongestionControl::new(format!("cubic(connections={connections})"), Connections(connections))
 }
 
-/// The controller of that name.
+/// Returns the controller of that name.
 pub(super) fn find(name: &str) -> Option<CongestionControl> {
     let number = name.strip_prefix("cubic(connections=")?.strip_suffix(')')?.parse().ok()?;
     (1..=8).contains(&number).then(|| of_connections(number))
@@ -91,12 +93,12 @@ struct Cubic {
     /// Number of the next packet.
     next: u64,
     state: State,
-    /// As it was before the last reduction by a loss.
+    /// State before the last reduction by a loss.
     before: Option<State>,
 }
 
 impl Cubic {
-    /// `connections` from 1, packets of `mtu` bytes.
+    /// Creates a controller for `connections` ≥ 1 and packets of `mtu` bytes.
     fn new(connections: u8, mtu: u64) -> Self {
         let window = (INITIAL_PACKETS * mtu) as f64;
         let slow_start_until = f64::INFINITY;
@@ -131,7 +133,7 @@ impl Cubic {
         self.state.window = curve.min(window + bytes / 2.0).max(epoch.reno).max(window);
     }
 
-    /// Answers the loss of a packet, or a mark, unless the last answer was for it too.
+    /// Reduces the window for a lost or marked packet, unless the last reduction covers it.
     fn reduce(&mut self, packet: u64) {
         if packet < self.state.answered {
             return;
@@ -227,7 +229,7 @@ mod tests {
     const MTU: u64 = 1_000;
     const RTT: Span = Span::from_millis(100);
 
-    /// The loss of the packet that left last.
+    /// The packet sent last is lost.
     fn loses(cubic: &mut Cubic, at: Time) {
         cubic.on_end_losses(at, cubic.next - 1);
     }
@@ -238,14 +240,14 @@ mod tests {
         }
     }
 
-    /// A packet leaves, and is acknowledged.
+    /// Sends and acknowledges a packet.
     fn acked(cubic: &mut Cubic, at: Time, bytes: u64, is_app_limited: bool) {
         let packet = cubic.next;
         cubic.on_sent(at, packet, bytes);
         cubic.on_ack(at, &Ack { packet, sent: at, bytes, is_app_limited, smallest_rtt: RTT });
     }
 
-    /// A window of this many packets, in slow start.
+    /// Returns a controller in slow start with a window of this many packets.
     fn grown(connections: u8, packets: u64) -> (Cubic, Time) {
         let (mut cubic, now) = (Cubic::new(connections, MTU), at_ms(1_000));
         acks(&mut cubic, now, packets - INITIAL_PACKETS);
@@ -290,7 +292,7 @@ mod tests {
             acks(&mut cubic, start, 1);
             let epoch = cubic.state.epoch.expect("has begun");
             assert!((epoch.k - k as f64 / 1e3).abs() < 1e-3, "{connections}: {}", epoch.k);
-            // Half a packet for each packet that is acknowledged, up to the curve.
+            // Half a packet for each acknowledged packet, up to the curve.
             acks(&mut cubic, start + ms(k) - RTT, 80);
             let flat = cubic.window();
             assert!((99_900..=100_100).contains(&flat), "{connections}: {flat}");
@@ -319,9 +321,9 @@ mod tests {
         let later = now + ms(10_000);
         acked(&mut cubic, later, 50_000, true);
         assert_eq!(cubic.window(), window);
-        // The time that passed does not count: the curve starts again.
+        // The elapsed time does not count: the curve restarts.
         acks(&mut cubic, later + ms(1), 10);
-        // 0.4 · (3.31³ − 3.21³) packets; after ten seconds it would be half of what is acknowledged.
+        // 0.4 · (3.31³ − 3.21³) packets; after ten seconds it would be half of the acknowledged bytes.
         assert!(cubic.window() - window < 2_000, "{} after {window}", cubic.window());
     }
 

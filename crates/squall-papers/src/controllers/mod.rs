@@ -1,4 +1,4 @@
-//! The congestion controllers of published systems: one file each, opening with its source.
+//! Congestion controllers of published systems: one file each, which starts with its source.
 
 pub mod cubic;
 pub mod salsify;
@@ -14,7 +14,7 @@ pub fn register(registry: &mut Registry) {
     registry.register(CongestionControl::new("salsify", salsify::SalsifyConfig::default()));
 }
 
-/// The acknowledgement of a packet, by a session that always has data.
+/// Returns the acknowledgement of a packet in a session that always has data.
 #[cfg(test)]
 fn ack(packet: u64, sent: squall_sched::Time, bytes: u64) -> squall_proto::congestion::Ack {
     squall_proto::congestion::Ack {

@@ -1,38 +1,40 @@
-//! Salsify: as many packets in flight as arrive within the delay that is wanted.
+//! Salsify: at most as many packets in flight as arrive within the target delay.
 //!
 //! Sadjad Fouladi, John Emmons, Emre Orbay, Catherine Wu, Riad S. Wahby, Keith Winstein: "Salsify:
-//! Low-Latency Network Video through Tighter Integration between a Video Codec and a Transport Protocol",
-//! NSDI 2018. Its rule and constants were read off the authors' published sender and receiver
-//! (`src/salsify` of `excamera/alfalfa`); the paper's text was not at hand, so no sections are cited.
+//! Low-Latency Network Video through Tighter Integration between a Video Codec and a Transport
+//! Protocol", NSDI 2018. The rule and the constants were read from the authors' published sender
+//! and receiver (`src/salsify` of `excamera/alfalfa`); the paper's text was not available, so no
+//! sections are cited.
 //!
-//! **Estimate.** The receiver keeps the mean time between arrivals, `τ ← τ + α·(x − τ)`, `α = 0.1`, where
-//! `x` is the time since the last packet less the sender's pause before this one: the time between two
-//! frames says nothing of the network.
+//! **Estimate.** The receiver keeps the mean time between arrivals, `τ ← τ + α·(x − τ)`, `α = 0.1`,
+//! where `x` is the time since the last packet less the sender's pause before this one: the time
+//! between two frames contains no information about the network.
 //!
-//! **Window.** With a packet each `τ`, what is in flight arrives within the delay `d` if there are no more
-//! than `d/τ` packets of it. Packets leave five times as fast as they arrive (each `τ/5`, 2 ms at most).
-//! So the delay that the sender causes by itself is bounded by `d` *including* the path's own: a path whose
-//! round trip is longer than `d` carries only `d`/RTT of its rate.
+//! **Window.** With a packet each `τ`, the packets in flight arrive within the delay `d` if there
+//! are at most `d/τ` of them. Packets leave five times as fast as they arrive (each `τ/5`, 2 ms at
+//! most). The delay that the sender itself causes is thus bounded by `d` *including* the path's
+//! own: a path whose round trip is longer than `d` carries only `d`/RTT of its rate.
 //!
-//! What differs here:
-//! - A time of arrival is known every few packets (see [`squall_proto::congestion`]). A gap over `n` packets counts as `n`
-//!   gaps of the mean length.
+//! Differences in this implementation:
+//! - A time of arrival is available only every few packets (see [`squall_proto::congestion`]). A
+//!   gap over `n` packets counts as `n` gaps of the mean length.
 //! - Packets differ in size, so `τ` is the time per full packet: a gap counts by its bytes.
-//! - The pause is the time since pacing would have let the next packet go, if it is longer than four
-//!   packets take to arrive and 5 ms. What is shorter is no pause: acknowledgements come a few at a time,
-//!   and open a full window in steps.
-//! - A gap with a pause in it counts only where it raises `τ`. Frames of one or two packets have no other
-//!   gaps, their `x` is about 0, and by the published rule they drive the window up without a sign that
-//!   the path can carry it. [`SalsifyConfig::trust_pauses`] is the published rule.
-//! - The first ten gaps count evenly, so that the first alone does not set the estimate; until then ten
-//!   packets may be in flight.
-//! - A gap of [`SalsifyConfig::outage`] or more is an outage, and is left out.
-//! - Loss changes nothing by itself, as published (there the encoder reacts). Persistent congestion doubles
-//!   `τ`.
+//! - The pause is the time since pacing would have released the next packet, if it is longer than
+//!   the time in which four packets arrive and 5 ms. Shorter intervals are not pauses:
+//!   acknowledgements arrive a few at a time, and open a full window in steps.
+//! - A gap with a pause in it counts only if it raises `τ`. Frames of one or two packets have no
+//!   other gaps, their `x` is about 0, and by the published rule they raise the window without
+//!   evidence that the path can carry it. [`SalsifyConfig::trust_pauses`] selects the published
+//!   rule.
+//! - The first ten gaps have equal weight, so that the first alone does not set the estimate; until
+//!   then ten packets may be in flight.
+//! - A gap of [`SalsifyConfig::outage`] or more is an outage, and is ignored.
+//! - Loss has no effect by itself, as published (there the encoder reacts). Persistent congestion
+//!   doubles `τ`.
 //!
-//! Findings (`docs/congestion.md`): the round trip stays at `d` wherever the queue is deep enough. Where it is
-//! not, Salsify does not detect it: over a queue of 10 kB a transfer loses a third of its packets. Reordering
-//! makes the estimate jump, and three times `d` was measured.
+//! Findings (`docs/congestion.md`): the round trip stays at `d` if the queue is deep enough. If it
+//! is not, Salsify does not detect it: with a queue of 10 kB a transfer loses a third of its
+//! packets. Reordering makes the estimate jump; round trips of three times `d` were measured.
 
 use squall_proto::congestion::{
     Ack, Arrival, Controller, ControllerFactory, Evidence, INITIAL_PACKETS, MAX_WINDOW, NewPath, Silences,
@@ -41,32 +43,32 @@ use squall_sched::{Span, Time};
 
 /// Shortest time per packet in microseconds: 1.2 Gbit/s of full packets.
 const MIN_GAP: f64 = 8.0;
-/// Longest, in microseconds.
+/// Longest time per packet in microseconds.
 const MAX_GAP: f64 = 1_000_000.0;
 /// Longest time between two packets that leave, in microseconds (as published).
 const MAX_PACING_GAP: f64 = 2_000.0;
 /// Smallest window in packets (RFC 9002 §7.2).
 const MIN_WINDOW: u64 = 2;
-/// Gaps that count evenly at first, in packets.
+/// Packets whose gaps have equal weight at first.
 const FIRST_GAPS: f64 = INITIAL_PACKETS as f64;
-/// Silences of the sender up to this long are no pauses …
+/// Shorter silences of the sender are not pauses.
 const SILENCE: Span = Span::from_millis(5);
-/// … nor are those in which this many packets arrive.
+/// Silences in which fewer packets than this arrive are not pauses.
 const SILENT_PACKETS: f64 = 4.0;
 
-/// What can be set of Salsify's congestion control.
+/// Parameters of Salsify's congestion control.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SalsifyConfig {
-    /// `d`: delay that may be in flight. Default: 100 ms (as published).
+    /// `d`: target delay, which bounds the data in flight. Default: 100 ms (as published).
     pub delay: Span,
     /// `α`: weight of a new gap. Default: 0.1 (as published).
     pub weight: f64,
-    /// How much faster packets leave than they arrive. Default: 5 (as published).
+    /// Ratio of the sending rate to the rate of arrival. Default: 5 (as published).
     pub pace: f64,
-    /// A gap of this or more is an outage. Default: 200 ms, at which a form of the
-    /// published receiver starts afresh.
+    /// Minimum length of a gap that counts as an outage. Default: 200 ms, at which a variant of the
+    /// published receiver restarts.
     pub outage: Span,
-    /// Whether a gap with a pause of the sender in it may lower `τ`, as published. Default: no.
+    /// A gap with a pause of the sender in it may lower `τ`, as published. Default: no.
     pub trust_pauses: bool,
 }
 
@@ -91,7 +93,7 @@ impl ControllerFactory for SalsifyConfig {
         Evidence::Arrivals
     }
 
-    /// The window is what arrives within the delay.
+    /// The window is the data that arrives within the delay.
     fn window_time(&self, _smallest_rtt: Span, smoothed_rtt: Span) -> Span {
         smoothed_rtt.max(self.delay)
     }
@@ -102,21 +104,21 @@ impl ControllerFactory for SalsifyConfig {
 pub struct Salsify {
     config: SalsifyConfig,
     mtu: u64,
-    /// `τ` in microseconds per full packet, once there was a gap.
+    /// `τ` in microseconds per full packet, once a gap has been measured.
     gap: Option<f64>,
-    /// Packets' worth of gaps that have counted, up to [`FIRST_GAPS`].
+    /// Number of packets whose gaps have counted, up to [`FIRST_GAPS`].
     counted: f64,
-    /// When the last packet's time by the pacing rate is over.
+    /// End of the last packet's time slot at the pacing rate.
     paced_until: Option<Time>,
     pauses: Silences,
-    /// The last packet whose time of arrival is known.
+    /// The last packet with a time of arrival.
     last: Option<Arrival>,
-    /// Bytes acknowledged since.
+    /// Bytes acknowledged since then.
     acked: u64,
 }
 
 impl Salsify {
-    /// A controller for a path whose packets are up to `mtu` bytes.
+    /// Creates a controller for a path with packets of up to `mtu` bytes.
     pub fn new(config: SalsifyConfig, mtu: u64) -> Self {
         Self {
             config,
@@ -130,19 +132,20 @@ impl Salsify {
         }
     }
 
-    /// `τ`, the mean time between arrivals in microseconds per full packet; `None` before the first ten.
+    /// Returns `τ`, the mean time between arrivals in microseconds per full packet; `None` before
+    /// the first ten.
     pub fn gap(&self) -> Option<f64> {
         self.gap.filter(|_| self.counted >= FIRST_GAPS)
     }
 
-    /// How long the sender has paused, if it has.
+    /// Returns the length of the sender's pause, if it has paused.
     fn pause(&self, now: Time) -> Option<Span> {
         let arriving = Span::from_micros((SILENT_PACKETS * self.gap.unwrap_or(0.0)) as u64);
         let pause = now - self.paced_until?;
         (pause > arriving.max(SILENCE)).then_some(pause)
     }
 
-    /// Takes in a gap of `time` microseconds in which `bytes` arrived.
+    /// Updates the estimate with a gap of `time` microseconds in which `bytes` arrived.
     fn learn(&mut self, time: f64, bytes: u64, paused: bool) {
         let packets = bytes as f64 / self.mtu as f64;
         let each = (time / packets).clamp(MIN_GAP, MAX_GAP);
@@ -187,7 +190,8 @@ impl Controller for Salsify {
         let pause = self.pauses.take_until(arrival.packet);
         let bytes = std::mem::take(&mut self.acked);
         self.last = Some(arrival);
-        // Times go backwards only where packets were reordered; that errs towards a longer gap next.
+        // Times decrease only if packets were reordered; the next gap is then too long rather than
+        // too short.
         let time = (arrival.at - last.at).max(0) as f64 - pause.micros() as f64;
         if time < self.config.outage.micros() as f64 && bytes > 0 {
             self.learn(time, bytes, !pause.is_zero());
@@ -230,7 +234,7 @@ mod tests {
         Salsify::new(SalsifyConfig::default(), MTU)
     }
 
-    /// One full packet: sent, and acknowledged with its time of arrival.
+    /// Sends one full packet and acknowledges it with its time of arrival.
     fn packet(salsify: &mut Salsify, number: u64, sent: Time, at: i64) {
         salsify.on_sent(sent, number, MTU);
         let now = sent + ms(40);
@@ -238,7 +242,7 @@ mod tests {
         salsify.on_arrival(now, Arrival { packet: number, sent, at });
     }
 
-    /// Eleven packets back to back at 10 Mbps: ten gaps of 1 ms.
+    /// Returns a controller after eleven packets back to back at 10 Mbps: ten gaps of 1 ms.
     fn warm() -> Salsify {
         let mut salsify = salsify();
         for number in 0..11 {
@@ -290,8 +294,8 @@ mod tests {
         assert!((three.gap().unwrap() - 1_271.0).abs() < 1e-6);
     }
 
-    /// After [`warm`], a packet that leaves 50 ms after the last, and arrives `late` later than so long
-    /// after the last.
+    /// After [`warm`], sends a packet 50 ms after the last one; it arrives `late` later than 50 ms
+    /// after the last arrival.
     fn after_a_pause(salsify: &mut Salsify, late: i64) -> f64 {
         salsify.on_sent(at_ms(50), 11, MTU);
         salsify.on_ack(at_ms(100), &ack(11, at_ms(50), MTU));
@@ -305,7 +309,7 @@ mod tests {
         let cases = [
             (false, 0, 1_000.0),
             (false, 1_000, 1_000.0),
-            // The shortest gap there is: 1 + 0.1 · (0.008 − 1) ms.
+            // The shortest possible gap: 1 + 0.1 · (0.008 − 1) ms.
             (true, 0, 900.8),
             // 20 ms later than after an idle path: 1 + 0.1 · (20 − 1) ms.
             (false, 20_000, 2_900.0),

@@ -1,53 +1,56 @@
-//! SQP: a rate estimate from the packet trains that video frames are.
+//! SQP: a rate estimate from video frames, which are sent as packet trains.
 //!
 //! Devdeep Ray, Connor Smith, Teng Wei, David Chu, Srinivasan Seshan: "SQP: Congestion Control for
-//! Low-Latency Interactive Video Streaming", arXiv 2207.11857, 2022. What is confirmed of it is its
-//! abstract: frame-coupled, paced packet trains sample the bandwidth; an adaptive measurement of the
-//! one-way delay lets a queue drain; delay stays bounded beside flows that build queues. The paper's text
-//! was not at hand, so no sections are cited, and each constant is an option of [`SqpConfig`]: the values
-//! are those the algorithm is known by, not checked against the paper.
+//! Low-Latency Interactive Video Streaming", arXiv 2207.11857, 2022. Only its abstract is
+//! confirmed: frame-coupled, paced packet trains sample the bandwidth; an adaptive measurement of
+//! the one-way delay lets a queue drain; delay stays bounded beside flows that build queues. The
+//! paper's text was not available, so no sections are cited, and each constant is an option of
+//! [`SqpConfig`]: the values are those commonly attributed to the algorithm, not checked against
+//! the paper.
 //!
 //! **Sample.** A train of `I` bytes whose first packet left at `S_start` and whose last arrived at
-//! `R_end` shows the rate ([`sample`])
+//! `R_end` indicates the rate ([`sample`])
 //!
 //! ```text
 //! S = γ·I / (R_end − S_start − Δmin + (γ − 1)·I/ρ)
 //! ```
 //!
-//! `Δmin` is the smallest one-way delay of the last two round trips. So a queue that was there before
-//! the train makes the sample smaller, and one that stays for longer counts as delay of the path: this
-//! is what lets SQP hold its own beside others that fill the queue. A train smaller than the frame it
-//! could have been, `F = T·B/f`, is continued to that size (`γ = max(1, F/I)`) at the rate `ρ` at which
-//! it arrived; else a little delay would weigh the more, the smaller the frame.
+//! `Δmin` is the smallest one-way delay of the last two round trips. A queue that existed before
+//! the train therefore lowers the sample, and one that persists for longer counts as delay of the
+//! path: this lets SQP keep its share beside flows that fill the queue. A train smaller than the
+//! frame that it could have been, `F = T·B/f`, is extrapolated to that size (`γ = max(1, F/I)`) at
+//! the rate `ρ` at which it arrived; otherwise a small delay would weigh more, the smaller the
+//! frame is.
 //!
-//! **Update.** With each train, the estimate `B` moves towards `S` and never past it:
+//! **Update.** With each train, the estimate `B` moves towards `S`, but never past it:
 //!
 //! ```text
 //! B ← B + δ·(r·(S/B − 1) − (B/S − 1))
 //! ```
 //!
-//! Trains that follow one another sooner than frames do move it by as much less.
+//! The step is proportionally smaller for trains that follow one another sooner than frames do.
 //!
-//! **Sending.** Packets leave at `m·B`, so that a train can show more than `B`; on the average a source
-//! may send `T·B`. Here the second is what the window does: it is what such a source has in flight over
-//! an empty queue, one frame included, `W = T·B·(RTT_min + 1/f)`. A video source whose encoder follows
-//! the estimate never meets it, and one that does not, as well as bulk data, is held to it.
+//! **Sending.** Packets leave at `m·B`, so that a train can indicate more than `B`; on average a
+//! source may send `T·B`. Here the window enforces the second rule: it is the amount that such a
+//! source has in flight over an empty queue, one frame included, `W = T·B·(RTT_min + 1/f)`. A video
+//! source whose encoder follows the estimate never reaches it; one that does not, and bulk data, is
+//! limited by it.
 //!
-//! What differs from a description for one flow of frames:
-//! - A controller of a path does not see frames. A train is what leaves without a silence in between, for
-//!   one frame interval at most ([`SqpConfig::interval`]).
-//! - The first packet of a train does not count in `I`: the time it takes to be sent is part of `Δmin`.
-//! - Only three packets and two times of arrival show a rate. Smaller trains can lower the estimate, by
-//!   their delay, but not raise it.
-//! - No sample is above `m·B`: a train that is paced cannot show more, and one that left as a burst (the
-//!   pacer lets ten packets pass) is not believed more.
-//! - Loss by itself changes nothing; persistent congestion halves the estimate.
-//! - It starts from ten packets in the first round trip; how the authors start is not known to us.
+//! Differences from a description for one flow of frames:
+//! - The controller of a path does not see frames. A train is a sequence of packets without a
+//!   silence in between, for one frame interval at most ([`SqpConfig::interval`]).
+//! - The first packet of a train does not count in `I`: its transmission time is part of `Δmin`.
+//! - A rate requires at least three packets and two times of arrival. Smaller trains can lower the
+//!   estimate, by their delay, but not raise it.
+//! - No sample is above `m·B`: a paced train cannot indicate more, and a burst (the pacer lets ten
+//!   packets pass) is not trusted more.
+//! - Loss has no effect by itself; persistent congestion halves the estimate.
+//! - It starts with ten packets in the first round trip; the authors' start is unknown to us.
 //!
-//! Findings (`docs/congestion.md`): the estimate rises by 0.24 Mbps a frame at most, so a stream of 8 Mbps
-//! is late for its first half second. Jitter on the scale of a frame interval passes for queue and costs half
-//! of a link; reordering costs more. Below about 2 Mbps a frame interval is too few packets for a good
-//! sample, and a third of the link is left.
+//! Findings (`docs/congestion.md`): the estimate rises by 0.24 Mbps a frame at most, so a stream of
+//! 8 Mbps is late for its first half second. Jitter on the scale of a frame interval is mistaken
+//! for a queue and costs half of a link; reordering costs more. Below about 2 Mbps a frame interval
+//! has too few packets for a good sample, and only a third of the link is used.
 
 #[cfg(test)]
 mod tests;
@@ -59,23 +62,24 @@ use squall_sched::{Span, Time};
 
 use super::train::{Cut, Train, Trains};
 
-/// Packets that must arrive for a train to show a higher rate.
+/// Packets that must arrive for a train to raise the estimate.
 const MIN_TRAIN: u64 = 3;
-/// Packets of a train before it may be cut for its length: twice as many, so that slow paths get
-/// samples too.
+/// Minimum number of packets of a train before it may be cut for its length: twice [`MIN_TRAIN`],
+/// so that slow paths get samples too.
 const CUT_TRAIN: u64 = 2 * MIN_TRAIN;
-/// Silences up to this long do not end a train …
+/// Shorter silences do not end a train.
 const SILENCE: Span = Span::from_millis(4);
-/// … nor do those of this many packets at the pacing rate, if the window was full: acknowledgements come in
-/// pairs, and release packets in pairs, each in the time of four at twice the estimate. Were it as
-/// much as [`MIN_WINDOW`] at the estimate, a window so small would pass for a train without end.
+/// Silences of fewer packets than this at the pacing rate do not end a train if the window was
+/// full: acknowledgements arrive in pairs, and release packets in pairs, each in the time of four
+/// packets at twice the estimate. If this were as much as [`MIN_WINDOW`] at the estimate, a window
+/// of that size would look like a train without end.
 const SILENT_PACKETS: f64 = 4.0;
-/// Smallest window in packets: enough for a train that shows a rate.
+/// Minimum window in packets: enough for a train that indicates a rate.
 const MIN_WINDOW: u64 = 4;
-/// Shortest dispersion in microseconds: the resolution of the stamps.
+/// Minimum dispersion in microseconds: the resolution of the timestamps.
 const RESOLUTION: f64 = 4.0;
 
-/// What can be set of SQP.
+/// Parameters of SQP.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SqpConfig {
     /// `T`: share of the estimate that is used, so that queues drain. Default: 0.9.
@@ -88,11 +92,11 @@ pub struct SqpConfig {
     pub reward: f64,
     /// Smoothed round-trip times over which the smallest one-way delay is taken. Default: 2.
     pub delay_window: f64,
-    /// `1/f`: frame interval, the longest a train lasts. Default: 16,667 µs (60 frames a
+    /// `1/f`: frame interval, and maximum duration of a train. Default: 16,667 µs (60 frames a
     /// second, the rate of AUGUR's streams).
     pub interval: Span,
-    /// Time over which the smallest round-trip time is taken for the window. Default:
-    /// 10 s, as BBR does. A choice of this implementation.
+    /// Time over which the smallest round-trip time is taken for the window. Default: 10 s, as in
+    /// BBR. A choice of this implementation.
     pub rtt_window: Span,
     /// Lowest estimate in bits per second. Default: 50,000. A choice of this implementation.
     pub min_rate: f64,
@@ -125,7 +129,7 @@ impl ControllerFactory for SqpConfig {
         Evidence::Arrivals
     }
 
-    /// That is how the window comes from the target rate.
+    /// The window is the target rate times this.
     fn window_time(&self, smallest_rtt: Span, _smoothed_rtt: Span) -> Span {
         smallest_rtt + self.interval
     }
@@ -136,22 +140,22 @@ impl ControllerFactory for SqpConfig {
 pub struct Sqp {
     config: SqpConfig,
     mtu: u64,
-    /// `B` in bits per second, once there was an acknowledgement.
+    /// `B` in bits per second, once a packet has been acknowledged.
     estimate: Option<f64>,
     smoothed_rtt: f64,
     rtts: Minimum,
     delays: Minimum,
     trains: Trains,
-    /// When the train left that the estimate last learnt from.
+    /// Start of the last train that updated the estimate.
     learnt: Option<Time>,
     in_flight: u64,
-    /// Whether the window had room for a packet after the last one left: a silence is the
-    /// application's then.
+    /// The window had room for a packet after the last one left: a silence is then the
+    /// application's.
     has_room: bool,
 }
 
 impl Sqp {
-    /// A controller for a path whose packets are up to `mtu` bytes.
+    /// Creates a controller for a path with packets of up to `mtu` bytes.
     pub fn new(config: SqpConfig, mtu: u64) -> Self {
         Self {
             config,
@@ -167,7 +171,7 @@ impl Sqp {
         }
     }
 
-    /// The estimate `B` in bits per second; `None` before the first acknowledgement.
+    /// Returns the estimate `B` in bits per second; `None` before the first acknowledgement.
     pub fn estimate(&self) -> Option<f64> {
         self.estimate
     }
@@ -216,16 +220,17 @@ impl Sqp {
     }
 }
 
-/// The rate that a train of `bytes` shows, in bits per second: `dispersion` microseconds from its first
-/// departure to its last arrival, beyond the smallest delay; a train smaller than a `frame` is continued
-/// at its `arrival_rate`.
+/// Returns the rate indicated by a train of `bytes`, in bits per second. `dispersion` is the time
+/// in microseconds from its first departure to its last arrival, less the smallest delay; a train
+/// smaller than a `frame` is extrapolated at its `arrival_rate`.
 pub fn sample(bytes: f64, frame: f64, dispersion: f64, arrival_rate: f64) -> f64 {
     let full = frame.max(bytes);
     let continued = (full - bytes) * 8e6 / arrival_rate;
     full * 8e6 / (dispersion.max(RESOLUTION) + continued)
 }
 
-/// The estimate after a sample, both in bits per second: between the old one and the sample.
+/// Returns the estimate after a sample, both in bits per second: between the old one and the
+/// sample.
 ///
 /// `frames` is the time since the last update in frame intervals, and counts up to 1.
 pub fn updated(estimate: f64, sample: f64, frames: f64, config: &SqpConfig) -> f64 {

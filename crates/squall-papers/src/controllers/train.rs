@@ -1,19 +1,20 @@
-//! Packet trains: packets that left close together, and when they arrived.
+//! Packet trains: packets that left close together, and their times of arrival.
 
 use std::collections::VecDeque;
 
 use squall_proto::congestion::Arrival;
 use squall_sched::{Span, Time};
 
-/// Trains whose arrival is awaited at most; with none acknowledged for so long the oldest says nothing.
+/// Maximum number of trains in flight. If none of that many has been acknowledged, the oldest is
+/// useless.
 const MAX_TRAINS: usize = 256;
 
-/// A point of a train that is known to have arrived.
+/// A time of arrival within a train.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Point {
-    /// When, on the receiver's clock.
+    /// Time of arrival, on the receiver's clock.
     pub(super) at: i64,
-    /// Bytes of the train known to have arrived by then, without its first packet.
+    /// Bytes of the train that had arrived by then, without its first packet.
     pub(super) bytes: u64,
 }
 
@@ -22,15 +23,15 @@ pub(super) struct Point {
 pub(super) struct Train {
     first_packet: u64,
     last_packet: u64,
-    /// When its first packet left.
+    /// Departure of its first packet.
     pub(super) started: Time,
     last_sent: Time,
-    /// Packets it is of.
+    /// Number of packets.
     pub(super) packets: u64,
-    /// Bytes acknowledged, without the first packet: the time that one takes is part of the smallest
-    /// delay already.
+    /// Bytes acknowledged, without the first packet, whose time is already part of the smallest
+    /// delay.
     acked: u64,
-    /// Its first point and its last.
+    /// First and last point.
     pub(super) points: Option<(Point, Point)>,
     /// A later train has begun.
     closed: bool,
@@ -50,25 +51,25 @@ impl Train {
     }
 }
 
-/// When a train is over.
+/// Conditions that end a train.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cut {
-    /// After this time …
+    /// Maximum duration, once it has `packets`.
     pub(super) length: Span,
-    /// … but not with fewer packets,
+    /// Minimum number of packets before `length` applies.
     pub(super) packets: u64,
-    /// and before the first packet that leaves after a silence of this.
+    /// A train also ends before the first packet that leaves after a silence of this length.
     pub(super) silence: Span,
 }
 
-/// The trains in flight, in order.
+/// Trains in flight, in order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Trains {
     trains: VecDeque<Train>,
 }
 
 impl Trains {
-    /// A packet leaves.
+    /// Called when a packet is sent.
     pub(super) fn on_sent(&mut self, now: Time, packet: u64, cut: Cut) {
         if let Some(train) = self.trains.back_mut() {
             let old = now - train.started >= cut.length && train.packets >= cut.packets;
@@ -97,7 +98,7 @@ impl Trains {
         self.trains.partition_point(|train| train.first_packet <= packet).checked_sub(1)
     }
 
-    /// A packet is acknowledged.
+    /// Called when a packet is acknowledged.
     pub(super) fn on_ack(&mut self, packet: u64, bytes: u64) {
         if let Some(index) = self.index_of(packet)
             && let train = &mut self.trains[index]
@@ -107,7 +108,7 @@ impl Trains {
         }
     }
 
-    /// A time of arrival is known. Returns the trains that are complete by it, oldest first: those
+    /// Called for each time of arrival. Returns the trains that it completes, oldest first: those
     /// before the packet's own, and its own if this is its end.
     pub(super) fn on_arrival(&mut self, arrival: &Arrival) -> Vec<Train> {
         let Some(index) = self.index_of(arrival.packet) else { return Vec::new() };
@@ -118,7 +119,7 @@ impl Trains {
         self.trains.drain(..complete).filter(|train| train.points.is_some()).collect()
     }
 
-    /// Forgets everything.
+    /// Removes all trains.
     pub(super) fn clear(&mut self) {
         self.trains.clear();
     }

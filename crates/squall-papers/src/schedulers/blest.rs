@@ -1,40 +1,42 @@
-//! BLEST: leaves a slow path alone when its packet would block the window for the fast one.
+//! BLEST: avoids a slow path if its packet would block the window for the fast one.
 //!
-//! Source: Ferlin, Alay, Mehani, Boreli, "BLEST: Blocking Estimation-based MPTCP Scheduler for Heterogeneous
-//! Networks" (IFIP Networking 2016); a baseline of AUGUR (NSDI 2024, §4.1). Each packet goes on the
-//! lowest-RTT path `f` if that has window left. If not, let `s` be the lowest-RTT path that has. A packet
-//! sent on `s` occupies the receiver's buffer for one `RTT_s`. In that time `f` could send
+//! Source: Ferlin, Alay, Mehani, Boreli, "BLEST: Blocking Estimation-based MPTCP Scheduler for
+//! Heterogeneous Networks" (IFIP Networking 2016); a baseline of AUGUR (NSDI 2024, §4.1). Each
+//! packet is sent on the lowest-RTT path `f` if that has window left. If not, let `s` be the
+//! lowest-RTT path with window left. A packet sent on `s` occupies the receiver's buffer for one
+//! `RTT_s`. In that time `f` could send
 //!
 //! ```text
 //! r = RTT_s / RTT_f
 //! X = MSS·(CWND_f + (r − 1)/2)·r          (the window grows by one packet a round trip)
 //! ```
 //!
-//! and `s` is left alone, waiting for `f`, if that would not fit beside what `s` holds:
+//! and `s` is not used, waiting for `f`, if that would not fit beside the data in flight on `s`:
 //!
 //! ```text
 //! λ·X > window − (bytes in flight on s + this packet)
 //! ```
 //!
-//! λ corrects `X` by what happened: once each `RTT_s` it grows by `up` if a packet was lost on `s` since, and
-//! else shrinks by `down`, between 1 and `max`.
+//! λ corrects `X` by experience: once each `RTT_s` it grows by `up` if a packet was lost on `s`
+//! since, and otherwise shrinks by `down`, between 1 and `max`.
 //!
-//! - `window` (bytes, default 0 for automatic). The paper's is MPTCP's send window, which the peer's receive
-//!   buffer sets. Sessions here have none, so the automatic one is the buffer that RFC 6182 §5.3
-//!   recommends to a multipath receiver, `2·Σ BW_i·RTT_max`, over all usable paths as they are now. It is
-//!   generous: BLEST then waits only for paths of very unequal RTT. Give a size to see the paper's behaviour
-//!   with a small buffer.
-//! - `lambda` 1.2, `max` 1.3, `up` 0.04, `down` 0.01: values of the authors' implementation for Linux. So is
-//!   the sign of blocking: the paper looks for a blocked send window, the implementation for retransmissions
-//!   of the slow path, and only these can be seen here.
-//! - `r` is not rounded. The growth of `X` assumes congestion avoidance; what the paper's code adds for slow
-//!   start is left out, since a view does not show the phase.
-//! - Blocks in the order of handing over, repairs first. A repair is put to the estimate like new data: a
-//!   loss of the fast path is to be made good on it, as a TCP subflow does, and not at the end of a slow
-//!   path's queue. A full path is waited for only while it is healthy and an acknowledgement can open it.
-//! - Any number of paths: `f` is the fastest of all and `s` the fastest with room, as in the paper. Slower
-//!   ones would block for longer. λ is one for all; each `s` corrects it by its own losses, once each RTT of
-//!   its own.
+//! - `window` (bytes, default 0 for automatic). The paper's is MPTCP's send window, which the
+//!   peer's receive buffer sets. Sessions here have none, so the automatic one is the buffer that
+//!   RFC 6182 §5.3 recommends to a multipath receiver, `2·Σ BW_i·RTT_max`, over all currently
+//!   usable paths. It is generous: BLEST then waits only for paths of very unequal RTT. Set a size
+//!   to get the paper's behaviour with a small buffer.
+//! - `lambda` 1.2, `max` 1.3, `up` 0.04, `down` 0.01: values of the authors' implementation for
+//!   Linux. So is the indicator of blocking: the paper checks for a blocked send window, the
+//!   implementation for retransmissions of the slow path, and only these are visible here.
+//! - `r` is not rounded. The growth of `X` assumes congestion avoidance; the addition of the
+//!   paper's code for slow start is left out, since a view does not contain the phase.
+//! - Blocks in order of submission, repairs first. A repair is subject to the estimate like new
+//!   data: a loss of the fast path is to be repaired on it, as by a TCP subflow, and not at the end
+//!   of a slow path's queue. The scheduler waits for a full path only while it is healthy and an
+//!   acknowledgement can open it.
+//! - Any number of paths: `f` is the fastest of all and `s` the fastest with room, as in the paper.
+//!   Slower ones would block for longer. One λ is shared by all; each `s` corrects it by its own
+//!   losses, once each of its RTTs.
 
 use crate::candidates::Candidates;
 use squall_sched::{
@@ -62,7 +64,7 @@ pub(super) const ENTRY: Entry = Entry {
 
 pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildError> {
     let max = options.take_in("max", 1.3, 1.0..=100.0)?;
-    // A bound alone may be given that is below the default.
+    // The option `max` alone may be below the default of `lambda`.
     let lambda = options.take_in("lambda", f64::min(1.2, max), 1.0..=max)?;
     Ok(Box::new(Blest {
         window: options.take("window", 0)?,
@@ -101,7 +103,7 @@ impl Scheduler for Blest {
         if blocks(paths.fastest, paths.open, window, self.lambda.value) {
             return Decision::idle();
         }
-        // One packet: each takes of the space that the test looks at.
+        // One packet: each one uses space that the test counts.
         let assignment = Assignment::new(work, paths.open.id, "slower path will not block the fastest");
         Decision::Send(assignment.at_most(paths.open.chunk))
     }
@@ -115,21 +117,21 @@ impl Scheduler for Blest {
     }
 }
 
-/// The correction of the estimate.
+/// Correction of the estimate.
 #[derive(Clone, Copy, Debug)]
 struct Lambda {
     value: f64,
     max: f64,
     up: f64,
     down: f64,
-    /// Last adapted by each path, or first evaluated.
+    /// Last correction by each path, or its first evaluation.
     since: [Option<Time>; MAX_PATHS],
     /// Paths with a loss since then.
     lossy: PathSet,
 }
 
 impl Lambda {
-    /// Once each round trip of the slow path.
+    /// Corrects the value once each round trip of the slow path.
     fn adapt(&mut self, now: Time, slow: &PathView) {
         let since = self.since[usize::from(slow.id.0)].get_or_insert(now);
         if now - *since < slow.srtt.max(Span::TICK) {
@@ -140,28 +142,28 @@ impl Lambda {
         self.value = (self.value + step).clamp(1.0, self.max);
     }
 
-    /// The path is gone: the next of its id has lost nothing.
+    /// The path is gone: the next one with its id starts without losses.
     fn forget(&mut self, path: PathId) {
         self.since[usize::from(path.0)] = None;
         self.lossy.remove(path);
     }
 }
 
-/// Whether a packet on `slow` would leave too little of `window` for what `fast` can send meanwhile.
+/// `true` if a packet on `slow` would leave less of `window` than `fast` can send meanwhile.
 fn blocks(fast: &PathView, slow: &PathView, window: u64, lambda: f64) -> bool {
     let taken = slow.in_flight + u64::from(slow.chunk);
     lambda * sendable(fast, slow.srtt) > window.saturating_sub(taken) as f64
 }
 
-/// Bytes that `fast` can send in `time`: the X of the paper.
+/// Returns the bytes that `fast` can send in `time`: the X of the paper.
 fn sendable(fast: &PathView, time: Span) -> f64 {
     let mss = f64::from(fast.chunk.max(1));
     let round_trips = time.micros() as f64 / fast.srtt.max(Span::TICK).micros() as f64;
     (fast.window as f64 + mss * (round_trips - 1.0) / 2.0) * round_trips
 }
 
-/// RFC 6182 §5.3: room for what all paths bring during the longest round trip, and for as much again while a
-/// loss on it is repaired. In bytes.
+/// Buffer of RFC 6182 §5.3 in bytes: the data of all paths during the longest round trip, and as
+/// much again while a loss on it is repaired.
 fn recommended_buffer(paths: &[PathView]) -> u64 {
     let usable = || paths.iter().filter(|p| p.usable);
     let bits = usable().map(|p| u128::from(p.bandwidth)).sum::<u128>();
@@ -203,7 +205,7 @@ mod tests {
     #[test]
     fn blocks_when_the_estimate_does_not_fit_beside_the_slow_path() {
         let (fast, mut slow) = (path(10, 10), path(100, 10));
-        // λ·X = 1.2·145 = 174 packets; of the window this packet takes one.
+        // λ·X = 1.2·145 = 174 packets; this packet takes one of the window.
         assert!(blocks(&fast, &slow, 174 * PACKET, 1.2));
         assert!(!blocks(&fast, &slow, 175 * PACKET, 1.2));
         assert!(!blocks(&fast, &slow, 146 * PACKET, 1.0));

@@ -1,29 +1,32 @@
 //! DEMS: one block after the other, each arriving over all paths at the same time.
 //!
-//! Source: Guo et al., "Accelerating Multipath Transport Through Balanced Subflow Completion" (MobiCom
-//! 2017), as DAMS (INFOCOM 2022, §II and §V) describes it and compares with it. A block is divided so that
-//! the time to send its part plus the one-way delay is the same on every path that takes part:
+//! Source: Guo et al., "Accelerating Multipath Transport Through Balanced Subflow Completion"
+//! (MobiCom 2017), as described and compared with in DAMS (INFOCOM 2022, §II and §V). A block is
+//! divided so that the time to send its part plus the one-way delay is the same on every path that
+//! takes part:
 //!
 //! ```text
 //! waiting_i + size_i / BW_i + OWD_i = T,   Σ size_i = size
 //! ```
 //!
-//! which is the earliest time at which the block can be complete. A path whose one-way delay alone is longer
-//! takes nothing. The subflows are decoupled: a path that has sent its part begins with the next block
-//! while the others still send this one, so with paths of unequal delay different blocks are under way at
-//! a time. Blocks go in the order of handing over; deadlines and priorities play no part.
+//! which is the earliest time at which the block can be complete. A path whose one-way delay alone
+//! is longer takes nothing. The subflows are decoupled: a path that has sent its part begins with
+//! the next block while the others still send this one, so with paths of unequal delay different
+//! blocks are in flight at the same time. Blocks are sent in order of submission; deadlines and
+//! priorities are not used.
 //!
 //! - `BW_i` is window over smoothed RTT and `OWD_i` the one-way delay from the peer's receive times. The paper
 //!   halves the RTT.
-//! - `waiting_i` is what was given to the path and not sent yet, over `BW_i`.
-//! - Lost bytes are part of their block and divided again with the rest of it.
-//! - The paper's optional reinjection of a block's last bytes on the other subflow is left out: what DAMS
-//!   compares with, and what DAMS-C and STORM take over, is the division.
+//! - `waiting_i` is the assigned and unsent data of the path, over `BW_i`.
+//! - Lost bytes belong to their block and are divided again with its rest.
+//! - The paper's optional reinjection of a block's last bytes on the other subflow is left out:
+//!   DAMS compares with the division, and DAMS-C and STORM adopt the division.
 //!
-//! Any number of paths: the paper's two are the case of the sum above with two terms.
+//! Any number of paths: the paper's two are the sum above with two terms.
 //!
-//! `serial` (default `false`): a block begins when the one before it has been sent on *all* paths, not on one of them. So DAMS
-//! describes the DEMS that it measured (§V-C1), and explains its low completion by it.
+//! `serial` (default `false`): a block begins when the one before it has been sent on *all* paths,
+//! not on one of them. DAMS describes the DEMS that it measured in this way (§V-C1), and explains
+//! its low completion by it.
 
 use squall_sched::{
     Assignment, Block, BuildError, Context, Decision, Entry, OptionSpec, Options, PathView, SchedEvent,
@@ -95,7 +98,7 @@ pub(super) fn equal_arrival(plan: &mut Plan, cx: &Context<'_>, block: &Block) {
     equal_arrival_over(plan, cx, block, |_| false);
 }
 
-/// The same without the paths that are closed to the block.
+/// As [`equal_arrival`], without the paths that are closed to the block.
 pub(super) fn equal_arrival_over(
     plan: &mut Plan,
     cx: &Context<'_>,

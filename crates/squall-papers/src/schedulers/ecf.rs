@@ -1,9 +1,9 @@
-//! ECF: waits for the fastest path when that is earlier than sending on a slower one.
+//! ECF: waits for the fastest path if that is earlier than sending on a slower one.
 //!
-//! Source: Lim, Nahum, Towsley, Gibbens, "ECF: An MPTCP Path Scheduler to Manage Heterogeneous Paths"
-//! (CoNEXT 2017), Algorithm 1; a baseline of AUGUR (NSDI 2024, §4.1). Each packet goes on the lowest-RTT
-//! path `f` if that has window left. If not, let `s` be the lowest-RTT path that has, and `k` the bytes not
-//! yet sent, counted as at least one window of either path:
+//! Source: Lim, Nahum, Towsley, Gibbens, "ECF: An MPTCP Path Scheduler to Manage Heterogeneous
+//! Paths" (CoNEXT 2017), Algorithm 1; a baseline of AUGUR (NSDI 2024, §4.1). Each packet is sent on
+//! the lowest-RTT path `f` if that has window left. If not, let `s` be the lowest-RTT path with
+//! window left, and `k` the unsent bytes, counted as at least one window of either path:
 //!
 //! ```text
 //! δ = max(σ_f, σ_s)
@@ -13,22 +13,26 @@
 //! else:                                    waiting = 0, send on s
 //! ```
 //!
-//! - `beta` (β, default 0.25, the authors' value): how much a scheduler that waits prefers to go on waiting.
-//! - `k` is the bytes to send of all blocks, never sent or lost: the paper's send buffer. `σ` is the mean
+//! - `beta` (β, default 0.25, the authors' value): preference of a waiting scheduler to keep
+//!   waiting.
+//! - `k` is the unsent bytes of all blocks, fresh or lost: the paper's send buffer. `σ` is the mean
 //!   deviation of the RTT (RFC 9002 §5.3), as in the authors' implementation for Linux.
-//! - Blocks in the order of handing over, repairs first. A repair is put to the test like new data. The paper
-//!   does not speak of it, as a TCP subflow repeats its losses itself, so that those of the fast path stay on
-//!   it. On any path with room they would take the very delay that ECF avoids: bursts on 8.6 and 0.3 Mbps
-//!   then took twice as long (median 672 instead of 309 ms; `ecf.rs` among the behaviour tests of
-//!   `squall-lab`).
-//! - A full path is waited for only while it is healthy and an acknowledgement can open it; so something is
-//!   always in flight while ECF waits, and no wake-up is needed. When the path falls silent the session
-//!   reports it, and its data leaves on another path.
-//! - A path that was thin and is good again stays unused until the keep-alive of the session (5 s) has replaced its RTT: both RTT_s
-//!   and CWND_s of the test date from the thin time, and change only with data on `s`, which it therefore does not get. The algorithm
-//!   has nothing that would look again, so this is left as published (`docs/schedulers.md`, links that are thin at first).
-//! - Any number of paths: `f` is the fastest of all and `s` the fastest with room. Where waiting for `f`
-//!   beats `s`, it beats every path slower than `s`. Each pair of `f` and `s` has a `waiting` of its own.
+//! - Blocks in order of submission, repairs first. A repair is tested like new data. The paper does
+//!   not mention repairs, because a TCP subflow retransmits its own losses, so that those of the
+//!   fast path stay on it. On any path with room they would take exactly the delay that ECF avoids:
+//!   bursts on 8.6 and 0.3 Mbps then took twice as long (median 672 instead of 309 ms; `ecf.rs`
+//!   among the behaviour tests of `squall-lab`).
+//! - The scheduler waits for a full path only while it is healthy and an acknowledgement can open
+//!   it; something is therefore always in flight while ECF waits, and no wake-up is needed. When
+//!   the path falls silent the session reports it, and its data leaves on another path.
+//! - A path that was thin and has recovered stays unused until the keep-alive of the session (5 s)
+//!   has replaced its RTT: RTT_s and CWND_s in the test date from the thin period, and change only
+//!   with data on `s`, which it therefore does not get. The algorithm has no mechanism that checks
+//!   the path again; this is left as published (`docs/schedulers.md`, links that are thin at
+//!   first).
+//! - Any number of paths: `f` is the fastest of all and `s` the fastest with room. If waiting for
+//!   `f` beats `s`, it beats every path slower than `s`. Each pair of `f` and `s` has its own
+//!   `waiting`.
 
 use crate::{
     candidates::Candidates,
@@ -60,7 +64,7 @@ pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildEr
 #[derive(Clone, Copy, Debug)]
 pub struct Ecf {
     beta: f64,
-    /// By the id of `f`: for which `s` it waits.
+    /// Paths `s` for which it waits, by the id of `f`.
     waiting: [PathSet; MAX_PATHS],
 }
 
@@ -88,7 +92,7 @@ impl Scheduler for Ecf {
                 "slower path is earlier than waiting"
             }
         };
-        // One packet: with each the rest is shorter, and the test may come out otherwise.
+        // One packet: each one shortens the rest, and the next test may have another result.
         Decision::Send(Assignment::new(work, paths.open.id, reason).at_most(paths.open.chunk))
     }
 
@@ -102,7 +106,7 @@ impl Scheduler for Ecf {
     }
 }
 
-/// Bytes never sent, and those to be sent again.
+/// Returns the unsent bytes, fresh or lost.
 fn unsent_bytes(queue: &BlockQueue) -> u64 {
     let lost = queue.with_lost().map(|block| u64::from(block.lost_bytes())).sum::<u64>();
     queue.fresh_bytes() + lost

@@ -1,4 +1,4 @@
-//! The schedulers of published systems: one file or folder each, opening with its source.
+//! Schedulers of published systems: one file or folder each, which starts with its source.
 
 pub mod augur;
 pub mod blest;

@@ -1,44 +1,50 @@
-//! NineTails: lowest RTT, and everything on all paths near the end of a message.
+//! NineTails: lowest RTT, and full redundancy on all paths near the end of a message.
 //!
-//! Source: the paper of MAppLE and NineTails, §IV-B, Algorithm 1 and Eq. 1. A message is a block here. Each
-//! time a packet can be sent, the mode is decided again:
+//! Source: the paper of MAppLE and NineTails, §IV-B, Algorithm 1 and Eq. 1. A message is a block
+//! here. The mode is decided for each packet:
 //!
 //! ```text
 //! redundant if  remaining / rate_best < min(3/2·RTT, RTO_min + 1/2·RTT)
 //! ```
 //!
-//! (see [`near_tail()`]) with `rate_best` the highest bandwidth, window over smoothed RTT, among the paths with
-//! room, and `RTT` that of the path on which a lost packet is repaired (option `rtt`).
+//! (see [`near_tail()`]) with `rate_best` the highest bandwidth, window over smoothed RTT, among
+//! the paths with room, and `RTT` that of the path on which a lost packet is repaired (option
+//! `rtt`).
 //!
-//! - Not redundant: the packet goes on the lowest-RTT path with room, as with `minrtt`.
-//! - Redundant: new data goes on the path of highest bandwidth with room. The others repeat the oldest
-//!   outstanding bytes of the tail that they have not carried; so does that path when nothing new is left.
+//! - Not redundant: the packet is sent on the lowest-RTT path with room, as with `minrtt`.
+//! - Redundant: new data is sent on the path of highest bandwidth with room. The others repeat the
+//!   oldest outstanding bytes of the tail that they have not carried; that path does the same when
+//!   no new data is left.
 //!
-//! What the paper leaves open:
+//! Points that the paper leaves open:
 //!
-//! - `remaining`: which bytes count. `queue` (default): the fresh bytes of all blocks, and the lost ones of the
-//!   block that is to be repaired. The paper puts its good
-//!   tail latency down to this: when the throughput drops, queued data grows and ends the redundancy (§V-B).
-//!   There all messages share a stream. `block`: those of the block whose packet is to be sent, as the
-//!   name in Algorithm 1 has it; under overload redundancy then goes on, and so does the overload.
-//! - The tail of a block begins with the first byte that was sent in redundant mode, and only bytes from there on
-//!   are repeated. Those before were sent when there was time to recover them, and repeating them would take
-//!   the windows away from those that decide when the block is complete. It stays the tail when the mode
-//!   changes back and forth, and when the last fresh byte has left: then nothing remains and what is still
-//!   outstanding is repeated.
-//! - Blocks go in the order of handing over, lost reliable data first: in redundant mode on the path of
-//!   highest bandwidth, else on the lowest-RTT path. Lost bytes of the tail, once repaired, are repeated too.
-//! - `rtt`: the path whose round trip is the recovery time. `open` (default): the lowest-RTT path with room, which
-//!   carries the packet if there is no redundancy. `fastest`: the lowest-RTT path, with or without room.
-//!   `carrier`: the path that carries the newest bytes in flight, where one of them may be lost; without any, as `open`.
-//!   `best`: the path of highest bandwidth with room, which carries new data near the end. The text bears several readings:
-//!   Eq. 1 prints `highestRate` for it, and only the 100 ms of that path explain that messages of 20 kB are nearly always
-//!   redundant (§V-B); the recovery without redundancy (§IV-B) is that of the lowest-RTT path, on which a packet can be sent only if
-//!   there is room. On ninetails-fig6 (five runs of 60 s) the 99.9 % of 20 and 400 kB are 295 and 665 ms with `open`, 346 and 560
-//!   with `fastest`, 252 and 596 with `best`, 258 and 566 with `minrtt`: differences as large as those between seeds.
+//! - `remaining`: the bytes that count. `queue` (default): the fresh bytes of all blocks, and the
+//!   lost ones of the block that is to be repaired. The paper attributes its good tail latency to
+//!   this: when the throughput drops, queued data grows and ends the redundancy (§V-B). There all
+//!   messages share a stream. `block`: those of the block whose packet is to be sent, as the name
+//!   in Algorithm 1 suggests; under overload redundancy then continues, and so does the overload.
+//! - The tail of a block begins with the first byte that was sent in redundant mode, and only bytes
+//!   from there on are repeated. Earlier bytes were sent when there was time to recover them, and
+//!   repeating them would use the windows needed for the bytes that determine when the block is
+//!   complete. The tail stays the same when the mode changes back and forth, and when the last
+//!   fresh byte has left: then nothing remains and all outstanding bytes of the tail are repeated.
+//! - Blocks are sent in order of submission, lost reliable data first: in redundant mode on the
+//!   path of highest bandwidth, otherwise on the lowest-RTT path. Lost bytes of the tail, once
+//!   repaired, are repeated too.
+//! - `rtt`: the path whose round trip is the recovery time. `open` (default): the lowest-RTT path
+//!   with room, which carries the packet if there is no redundancy. `fastest`: the lowest-RTT path,
+//!   with or without room. `carrier`: the path that carries the newest bytes in flight, on which
+//!   one of them may be lost; without any, as `open`. `best`: the path of highest bandwidth with
+//!   room, which carries new data near the end. The text allows several readings: Eq. 1 prints
+//!   `highestRate` for it, and only the 100 ms of that path explain that messages of 20 kB are
+//!   nearly always redundant (§V-B); the recovery without redundancy (§IV-B) is that of the
+//!   lowest-RTT path, on which a packet can be sent only if there is room. On ninetails-fig6 (five
+//!   runs of 60 s) the 99.9 % of 20 and 400 kB are 295 and 665 ms with `open`, 346 and 560 with
+//!   `fastest`, 252 and 596 with `best`, 258 and 566 with `minrtt`: differences as large as those
+//!   between seeds.
 //! - `rto-min` (ms, default 200, the value of the paper's QUIC).
-//! - Beginnings of tails are kept for up to [`MAX_TAILS`] unfinished blocks. Of more, the oldest is forgotten
-//!   and is not repeated any further.
+//! - Starts of tails are stored for up to [`MAX_TAILS`] unfinished blocks. Beyond that the oldest
+//!   is removed and no longer repeated.
 //! - Any number of paths: all but the best repeat, each at most once.
 
 use std::{cmp::Reverse, collections::BTreeMap, str::FromStr};
@@ -87,7 +93,7 @@ pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildEr
     }))
 }
 
-/// Blocks whose tails are remembered at a time.
+/// Maximum number of blocks with a stored tail.
 pub const MAX_TAILS: usize = 4096;
 
 /// Lowest RTT, redundant near the end.
@@ -96,7 +102,7 @@ pub struct NineTails {
     extent: Extent,
     recovery: Recovery,
     rto_min: Span,
-    /// The path that was given the newest bytes.
+    /// The path that was assigned the newest bytes.
     carrier: Option<PathId>,
     duplicates: Duplicates,
     tails: Tails,
@@ -138,19 +144,19 @@ impl Scheduler for NineTails {
 }
 
 impl NineTails {
-    /// Bytes left to send.
+    /// Returns the bytes left to send.
     fn remaining(&self, cx: &Context<'_>, work: Option<&Work>) -> u64 {
         let block = work.and_then(|work| cx.queue.get(work.block));
         let (fresh, unsent) = block.map_or((0, 0), |b| (b.fresh_bytes(), b.unsent_bytes()));
-        // A block that grows is not near its end because little of it is there yet.
+        // A growing block is not near its end merely because little of it has been written.
         match self.extent {
             Extent::Queue => cx.queue.fresh_bytes() + cx.queue.expected_bytes() + u64::from(unsent - fresh),
             Extent::Block => u64::from(unsent + block.map_or(0, Block::expected_bytes)),
         }
     }
 
-    /// The round trip in which a lost packet is repaired; of the paths with room, `open` is the fastest and `best`
-    /// the one of highest rate.
+    /// Returns the round trip in which a lost packet is repaired; among the paths with room, `open`
+    /// is the fastest and `best` the one of highest rate.
     fn rtt(&self, cx: &Context<'_>, open: &PathView, best: &PathView) -> Span {
         let path = match self.recovery {
             Recovery::Open => None,
@@ -161,13 +167,13 @@ impl NineTails {
         path.unwrap_or(open).srtt
     }
 
-    /// The path that carries the newest bytes in flight, if there are any.
+    /// Returns the path that carries the newest bytes in flight, if there are any.
     fn carrier<'a>(&self, cx: &Context<'a>) -> Option<&'a PathView> {
         cx.queue.in_flight_from(BlockId(0)).next()?;
         cx.path(self.carrier?)
     }
 
-    /// New data leads on `best`, the other paths repeat.
+    /// New data leads on `best`; the other paths repeat.
     fn redundant(&mut self, cx: &Context<'_>, best: &PathView, work: Option<Work>) -> Option<Assignment> {
         let repair = work.as_ref().is_some_and(|work| work.kind == WorkKind::Repair);
         if !repair {
@@ -193,12 +199,12 @@ impl NineTails {
     }
 }
 
-/// Among the paths with room, the one with the highest bandwidth; the lower id wins a tie.
+/// Returns the path with the highest bandwidth among those with room; the lower id wins a tie.
 fn highest_rate<'a>(cx: &Context<'a>) -> Option<&'a PathView> {
     cx.paths.iter().filter(|p| p.has_room()).min_by_key(|p| (Reverse(p.bandwidth), p.id))
 }
 
-/// Which bytes have to be gone soon for redundancy to pay.
+/// Bytes that must be sent soon for redundancy to pay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extent {
     Queue,
@@ -217,7 +223,7 @@ impl FromStr for Extent {
     }
 }
 
-/// Whose round trip is the recovery time of a lost packet.
+/// Path whose round trip is the recovery time of a lost packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Recovery {
     Open,
@@ -240,19 +246,19 @@ impl FromStr for Recovery {
     }
 }
 
-/// Where the tails of unfinished blocks begin.
+/// Starts of the tails of unfinished blocks.
 #[derive(Clone, Debug, Default)]
 struct Tails {
     starts: BTreeMap<BlockId, u32>,
 }
 
 impl Tails {
-    /// Notes that bytes of the block from `offset` on are sent redundantly.
+    /// Records that bytes of the block from `offset` on are sent redundantly.
     fn begin(&mut self, block: BlockId, offset: u32) {
         if self.starts.len() >= MAX_TAILS && !self.starts.contains_key(&block) {
             self.starts.pop_first();
         }
-        // Bytes that were taken back come again, before those that began it.
+        // Bytes that were taken back are sent again, before those at which the tail began.
         let start = self.starts.entry(block).or_insert(offset);
         *start = offset.min(*start);
     }

@@ -3,7 +3,8 @@
 //! Source: Hu and Li, "STORM: a Multipath QUIC Scheduler for Quick Streaming Media Transport under Unstable
 //! Mobile Networks" (USENIX ATC 2025), §3.3.
 //!
-//! **Two queues.** Reliable blocks and unreliable data wait apart, each by deadline ([`squall_sched::BlockQueue`] keeps both).
+//! **Two queues.** Reliable blocks and unreliable data wait separately, each by deadline
+//! ([`squall_sched::BlockQueue`] keeps both).
 //!
 //! **Reliable blocks** are divided so that their parts arrive together, weighted by the radio's quality:
 //!
@@ -19,44 +20,46 @@
 //! weight = α · Gbw / bw_agg · R + (1 − α) · priority / P_max                                   (Eq. 7)
 //! ```
 //!
-//! with `R` the share of the block that is still to be sent, `bw_agg` the bandwidth of all paths and `P_max` the
-//! largest priority number waiting. A block with a negative gap cannot make it as things are, and goes behind
-//! the others; one that has run out of residual time on every path is cancelled.
+//! with `R` the unsent share of the block, `bw_agg` the bandwidth of all paths and `P_max` the
+//! largest waiting priority number. A block with a negative gap cannot be in time at present, and
+//! is moved behind the others; one without residual time on any path is cancelled.
 //!
-//! **Unreliable data** fills time holes: a path with a longer delay has to be done with its part of a reliable
-//! block earlier by the difference of the delays, and is idle until the faster path is done too. An injection is
-//! bounded by the hole and overruns it by less than a packet.
+//! **Unreliable data** fills time holes: a path with a longer delay must finish its part of a
+//! reliable block earlier by the difference of the delays, and is idle until the faster path has
+//! finished too. An injection is bounded by the hole and overruns it by less than a packet.
 //!
-//! **Outage.** A deactivated path takes no part. With one path left everything goes there, unreliable data only
-//! while no reliable bytes wait. After the scheduling round, and before unreliable data that has no hole,
-//! reliable bytes in flight on dead paths alone are sent once more on a live one, if the live paths can still
-//! bring all that their block lacks in time; unreliable ones are not. A block that cannot be whole any more is
-//! left to what is in flight, and cancelled once bytes of it are lost.
+//! **Outage.** A deactivated path takes no part. With one path left everything is sent there,
+//! unreliable data only while no reliable bytes wait. After the scheduling round, and before
+//! unreliable data without a hole, reliable bytes that are in flight on dead paths only are sent
+//! once more on a live one, if the live paths can still deliver all missing bytes of their block in
+//! time; unreliable ones are not. A block that can no longer be complete is not repaired further,
+//! and is cancelled once bytes of it are lost.
 //!
 //! | option | unit | default | source |
 //! | --- | --- | --- | --- |
 //! | `alpha` | weight of the bandwidth gap against the priority, 0 to 1 | 0.5 | Table 2 |
 //! | `spill` | whether the fast path takes unreliable data early, `true` or `false` | `false` | ours |
 //!
-//! Where the paper is silent or cannot be meant:
+//! Choices where the paper is silent or contradictory:
 //!
-//! - Eq. 4 as printed multiplies the sizes of both sides by `bw_agg`, which is there to keep numbers away from zero and
-//!   mixes units. Meant are equal arrival times; solved by water-filling, for any number of paths, and a path whose
-//!   delay alone exceeds the common arrival takes nothing.
-//! - The division starts from what each path still has to send, so a block begins on the slow path while the
-//!   one before it ends on the fast path, if no unreliable data wants the hole.
-//! - Any number of paths: the fast path is the one with the shortest delay, every other one can have holes,
-//!   each against the path that is busy longest.
-//! - Between reliable blocks, when none waits, a slow path takes as much unreliable data ahead as the difference
-//!   of the delays lasts, or a packet if that is more: the hole that the next block will leave. The fast path takes unreliable data only if no
-//!   reliable bytes wait and no other path can bring it in time. With `spill` also if, with what waits before
-//!   it, the rest of its block is there sooner.
-//! - The paper sends unreliable data as a stream, which loses only what is lost: here blocks that are
-//!   [partial](squall_sched::BlockMeta::partial). Others end with their first lost chunk.
-//! - Blocks without a deadline have the whole bandwidth as their gap. Of blocks with a negative gap the one
-//!   that lacks least goes first.
-//! - Weights are taken for the 64 blocks with the earliest deadlines, when a block arrives or ends, bytes are
-//!   lost, a path changes by a tenth, or 10 ms have passed.
+//! - Eq. 4 as printed multiplies the sizes of both sides by `bw_agg`, which avoids values near zero
+//!   and mixes units. It is read as equal arrival times, solved by water-filling for any number of
+//!   paths; a path whose delay alone exceeds the common arrival takes nothing.
+//! - The division starts from the unsent data of each path, so a block begins on the slow path
+//!   while the previous one ends on the fast path, if no unreliable data uses the hole.
+//! - Any number of paths: the fast path is the one with the shortest delay; every other one can
+//!   have holes, each relative to the path that is busy longest.
+//! - Between reliable blocks, when none waits, a slow path takes as much unreliable data in advance
+//!   as the difference of the delays lasts, or a packet if that is more: the hole that the next
+//!   block will leave. The fast path takes unreliable data only if no reliable bytes wait and no
+//!   other path can deliver it in time. With `spill` it also does if, including the data waiting
+//!   before it, the rest of its block arrives there sooner.
+//! - The paper sends unreliable data as a stream, which loses only the lost bytes: here blocks that
+//!   are [partial](squall_sched::BlockMeta::partial). Others end with their first lost chunk.
+//! - Blocks without a deadline have the whole bandwidth as their gap. Of blocks with a negative gap
+//!   the one that lacks least goes first.
+//! - Weights are computed for the 64 blocks with the earliest deadlines, when a block arrives or
+//!   ends, bytes are lost, a path changes by a tenth, or 10 ms have passed.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -88,7 +91,7 @@ pub(super) const ENTRY: Entry = Entry {
     signal: false,
 };
 
-/// RAS with the signal watermarks, which are not the scheduler's affair: sessions and comparisons see to them.
+/// RAS with the signal watermarks, which sessions and comparisons apply outside the scheduler.
 pub(super) const STORM: Entry = Entry {
     name: "storm",
     summary: "ras, following radio signals: less on a path whose signal fades, nothing new on one that is out",
@@ -109,23 +112,25 @@ pub struct Ras {
     spill: bool,
     plan: Plan,
     round: Vec<Ranked>,
-    /// Unreliable blocks at the front that wait for a hole, with bytes that no path was given yet.
+    /// Unreliable blocks at the front that wait for a hole, with their unassigned bytes.
     unreliable: VecDeque<(BlockId, u32)>,
-    /// Since a path died: where the search for bytes in flight on dead paths alone goes on.
+    /// Position of the search for bytes in flight on dead paths only; set while such a search is
+    /// needed after a path died.
     stranded: Option<Duplicates>,
-    /// Blocks with bytes on dead paths that the live ones cannot bring in time.
+    /// Blocks with bytes on dead paths that the live ones cannot deliver in time.
     refused: BTreeSet<BlockId>,
 }
 
-/// Bounds of the time until a hole is looked for again.
+/// Minimum time until the next search for a hole.
 const SOONEST: Span = Span::from_micros(500);
+/// Maximum time until the next search for a hole.
 const LATEST: Span = Span::from_millis(10);
 
 /// A reliable block with its weight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Ranked {
     block: BlockId,
-    /// Cannot make its deadline as things are.
+    /// It cannot meet its deadline at present.
     postponed: bool,
     /// The lowest goes first.
     rank: f64,
@@ -187,7 +192,7 @@ impl Scheduler for Ras {
 }
 
 impl Ras {
-    /// Ranks the reliable blocks at the front, and lines up the unreliable ones.
+    /// Ranks the reliable blocks at the front, and queues the unreliable ones.
     fn begin_round(&mut self, cx: &Context<'_>) {
         let front = || cx.queue.reliable_by_deadline().take(FRONT);
         let largest = front().map(|b| b.meta().priority).max().unwrap_or(0).max(1);
@@ -200,7 +205,7 @@ impl Ras {
             let priority = f64::from(meta.priority) / f64::from(largest);
             let weight = weight(self.alpha, gap / total.max(1) as f64, rest, priority);
             let postponed = gap < 0.0;
-            // By Eq. 7 the most hopeless block would go first.
+            // By Eq. 7 the block with the largest deficit would go first.
             let rank = if postponed { -gap } else { weight };
             self.round.push(Ranked { block: meta.id, postponed, rank });
         }
@@ -211,7 +216,7 @@ impl Ras {
         self.unreliable.extend(waiting.map(|b| (b.meta().id, b.unsent_bytes())));
     }
 
-    /// The next part of the plan.
+    /// Returns the next part of the plan.
     fn planned(&mut self, cx: &Context<'_>) -> Option<Assignment> {
         let (unreliable, spill) = (&mut self.unreliable, self.spill);
         let place = |plan: &mut Plan, block: &Block| {
@@ -226,14 +231,15 @@ impl Ras {
         self.plan.next(cx, reason, place)
     }
 
-    /// Deadline-aware reinjection, after the round: reliable bytes in flight on dead paths alone, on the
-    /// shortest path with room that brings them in time, if their block can be whole in time.
+    /// Deadline-aware reinjection, after the round: returns reliable bytes that are in flight on
+    /// dead paths only, on the shortest path with room that delivers them in time, if their block
+    /// can be complete in time.
     fn reinject(&mut self, cx: &Context<'_>) -> Option<Assignment> {
         let stranded = self.stranded.as_mut()?;
         let live = live(cx);
         let mut shortest_first: Vec<&PathView> = cx.paths.iter().filter(|p| p.has_room()).collect();
         shortest_first.sort_by_key(|p| p.owd);
-        // The bytes of a block are looked at one after the other.
+        // The bytes of a block are visited one after the other.
         let mut known: Option<(BlockId, bool)> = None;
         let mut can_be_whole = |block: &Block| {
             let id = block.meta().id;
@@ -257,15 +263,15 @@ impl Ras {
                 return Some(Assignment::new(work, path.id, "was in flight on a dead path"));
             }
         }
-        // Every path that could carry something was considered.
+        // Every path that could carry data was considered.
         if cx.paths.iter().all(|p| !p.is_open() || p.has_room()) {
             self.stranded = None;
         }
         None
     }
 
-    /// A block that was not worth a reinjection, and of which bytes are now lost: to repair them would take
-    /// from blocks that can make it.
+    /// Returns a block that was not worth a reinjection and has lost bytes: repairing them would
+    /// take capacity from blocks that can be in time.
     fn beyond_repair(&self, cx: &Context<'_>) -> Option<BlockId> {
         let live = live(cx);
         let is_lost = |block: &&Block| block.lost_bytes() > 0 && !can_be_whole(cx, block, live);
@@ -273,7 +279,7 @@ impl Ras {
         blocks.filter(is_lost).map(|block| block.meta().id).next()
     }
 
-    /// When a hole may open, or the plan is due for a review.
+    /// Returns the time at which a hole may open, or the plan is due for a review.
     fn wake(&self, cx: &Context<'_>) -> Option<Time> {
         let review = self.plan.review_at(cx);
         if self.unreliable.is_empty() {
@@ -292,23 +298,23 @@ fn live(cx: &Context<'_>) -> PathSet {
     cx.paths.iter().filter(|p| p.usable).map(|p| p.id).collect()
 }
 
-/// Whether the `live` paths can bring in time what is to be sent of a block, and what is in flight on dead ones
-/// alone.
+/// `true` if the `live` paths can deliver in time the unsent bytes of a block, and those in flight
+/// on dead paths only.
 fn can_be_whole(cx: &Context<'_>, block: &Block, live: PathSet) -> bool {
     let held = |s: &&Segment| s.state == SegmentState::Sent && s.in_flight.is_disjoint(live);
     let stranded: u64 = block.segments().iter().filter(held).map(|s| u64::from(s.end - s.start)).sum();
     u64::from(block.unsent_bytes()) + stranded <= capacity::before(block.meta().deadline, cx.now, cx.paths)
 }
 
-/// The first block with bytes to send, reliable or not, that could not arrive in time even if they left now (Eq. 5 of STORM,
-/// USENIX ATC 2025).
+/// Returns the first block with unsent bytes, reliable or not, that could not arrive in time even
+/// if they left now (Eq. 5 of STORM, USENIX ATC 2025).
 fn hopeless(cx: &Context<'_>) -> Option<BlockId> {
     let shortest_delay = cx.paths.iter().filter(|p| p.is_open()).map(|p| p.owd).min()?;
     let first = cx.queue.by_deadline().next()?.meta();
     first.deadline.is_some_and(|deadline| deadline <= cx.now + shortest_delay).then_some(first.id)
 }
 
-/// The paths that take part, with their delays: their parts of a block are to arrive together.
+/// Returns the participating paths with their delays, for parts of a block that arrive together.
 fn arrival_pipes(plan: &Plan, cx: &Context<'_>) -> Pipes {
     let mut pipes = plan.pipes(cx, |path| path.owd);
     for (pipe, path) in pipes.iter_mut().zip(cx.paths) {
@@ -317,8 +323,8 @@ fn arrival_pipes(plan: &Plan, cx: &Context<'_>) -> Pipes {
     pipes
 }
 
-/// Bandwidth left over when the block is sent just in time, on the path where it is scarcest (Eq. 6), in bits
-/// per second; the least there is if no budget pays for all of it.
+/// Returns the bandwidth left when the block is sent just in time, on the path where it is scarcest
+/// (Eq. 6), in bits per second; `f64::MIN` if the paths cannot carry all of it.
 fn gap(cx: &Context<'_>, block: &Block) -> f64 {
     let closed = Pipe { start: Span::ZERO, rate: 0, limit: 0 };
     let mut pipes = [closed; MAX_PATHS];
@@ -344,7 +350,7 @@ fn weight(alpha: f64, gap: f64, rest: f64, priority: f64) -> f64 {
     alpha * gap * rest + (1.0 - alpha) * priority
 }
 
-/// Gives unreliable data to those of the paths that will be done before the busiest one.
+/// Assigns unreliable data to those of the paths that finish before the busiest one.
 fn fill_holes(
     plan: &mut Plan,
     cx: &Context<'_>,
@@ -365,16 +371,17 @@ fn fill_holes(
     }
 }
 
-/// Where unreliable data may go.
+/// Limits for unreliable data on the paths.
 struct Openings {
-    /// Until when, from now, the busiest path is busy.
+    /// Time from now for which the busiest path is busy.
     busiest: Span,
-    /// The shortest delay of an open path, and how many there are.
+    /// Shortest delay of an open path.
     shortest: Span,
+    /// Number of open paths.
     live: usize,
-    /// Whether reliable bytes are still to be sent.
+    /// Reliable bytes are unsent.
     reliable_waits: bool,
-    /// Whether the fast path takes what is there sooner on it.
+    /// The fast path takes data that arrives sooner on it.
     spill: bool,
 }
 
@@ -390,12 +397,13 @@ impl Openings {
         }
     }
 
-    /// Bytes that fit into the hole of a path now, rounded up to whole packets; `None` if it has none.
+    /// Returns the bytes that fit into the hole of a path now, rounded up to whole packets; `None`
+    /// if it has none.
     fn bytes(&self, plan: &Plan, cx: &Context<'_>, path: &PathView) -> Option<u32> {
         let busy = plan.busy(path);
         let packet = capacity::time_for(path, u64::from(path.chunk));
         let end = if self.live == 1 || self.is_fast(cx, path) {
-            // No hole here: only what is left when nothing reliable waits.
+            // No hole here: unreliable data is sent only when no reliable data waits.
             if self.reliable_waits { Span::ZERO } else { busy + packet }
         } else if self.reliable_waits {
             self.busiest
@@ -407,7 +415,8 @@ impl Openings {
         u32::try_from(hole.div_ceil(chunk).max(1) * chunk).ok()
     }
 
-    /// Whether data with this deadline may go on this path; `ahead` is what waits before it, up to its end.
+    /// `true` if data with this deadline may be sent on this path; `ahead` is the data waiting up
+    /// to its end.
     fn admits(
         &self,
         plan: &Plan,
@@ -431,22 +440,22 @@ impl Openings {
                 || self.spill && !self.reliable_waits && sooner_here())
     }
 
-    /// Whether a path is the fast one; of several, the one that comes first.
+    /// `true` if a path is the fast one; of several, the first.
     fn is_fast(&self, cx: &Context<'_>, path: &PathView) -> bool {
         cx.paths.iter().find(|p| p.is_open() && p.owd == self.shortest).is_some_and(|p| p.id == path.id)
     }
 }
 
-/// What waits before the end of a block, in bytes.
+/// Data waiting up to the end of a block, in bytes.
 #[derive(Clone, Copy)]
 struct Ahead {
-    /// Its own bytes.
+    /// Bytes of the block itself.
     own: u64,
-    /// With those of the blocks before it.
+    /// Including those of the blocks before it.
     bytes: u64,
 }
 
-/// Takes up to `bytes` of the first waiting block that `fits` by its deadline and what is ahead.
+/// Takes up to `bytes` of the first waiting block that `fits` by its deadline and the data ahead.
 fn take_waiting(
     waiting: &mut VecDeque<(BlockId, u32)>,
     cx: &Context<'_>,

@@ -1,11 +1,12 @@
 //! RAVEN: replicates on several paths while it is uncertain which is the fastest.
 //!
-//! Source: Lee, Flinn, Tonshal, "RAVEN: Improving Interactive Latency for the Connected Car" (MobiCom 2018)
-//! and the authors' implementation for Linux; a baseline of AUGUR (NSDI 2024, §4.1). From past measurements
-//! of each path it predicts the next latency, with an interval that holds it at a certain confidence and
-//! that grows with the age of the last measurement. Let path `m` be the one whose interval begins lowest.
-//! Data goes on `m` and on each path whose interval begins below the end of that of `m`: any of them
-//! could be the fastest. If no other does, the prediction is good enough, and nothing is replicated.
+//! Source: Lee, Flinn, Tonshal, "RAVEN: Improving Interactive Latency for the Connected Car"
+//! (MobiCom 2018) and the authors' implementation for Linux; a baseline of AUGUR (NSDI 2024, §4.1).
+//! From past measurements of each path it predicts the next latency, with a confidence interval
+//! that grows with the age of the last measurement. Let path `m` be the one with the lowest start
+//! of its interval. Data is sent on `m` and on each path whose interval starts below the end of
+//! that of `m`: any of them could be the fastest. If there is no other, the prediction is good
+//! enough, and nothing is replicated.
 //!
 //! The prediction here, with mean `a` and deviation `s` of the last `n` measurements of the RTT:
 //!
@@ -14,31 +15,32 @@
 //! ageing = sqrt(age / age-unit), from 1 to age-cap
 //! ```
 //!
-//! The lower end is at least 0. What the authors have instead, read off their implementation, and why this
-//! differs:
+//! The lower end is at least 0. The authors' method, as read from their implementation, and the
+//! reasons for the differences:
 //!
-//! - Older measurements weigh less, and the interval's ends are the errors that predictions had in traces of
-//!   particular networks, as a share of the mean, at 90 % confidence. There are no such traces of a
-//!   network that is met for the first time. Hence a moving window (`samples`, default 64)
-//!   and the interval for the next value of a normal variable, at the same confidence (`deviations`,
-//!   default 1.645). With fewer than four measurements the mean deviation of the RTT (RFC 9002 §5.3) stands
-//!   for `s`.
-//! - Ageing is a table by network and second, from such traces too: 1 up to one second, near the
-//!   square root of the seconds until it levels off at 2.8 to 3.5 within some thirty. The formula above
-//!   follows it (`age-unit` 1000 ms, `age-cap` 3); so would the error of a random walk grow.
-//! - A measurement is a change of the latest RTT, or the latest RTT when acknowledgements come, once for those
-//!   that come together.
+//! - Older measurements weigh less, and the ends of the interval are the errors of predictions in
+//!   traces of particular networks, as a share of the mean, at 90 % confidence. Such traces do not
+//!   exist for an unknown network. Hence a moving window (`samples`, default 64) and the interval
+//!   for the next value of a normal variable, at the same confidence (`deviations`, default 1.645).
+//!   With fewer than four measurements the mean deviation of the RTT (RFC 9002 §5.3) is used for
+//!   `s`.
+//! - Ageing is a table by network and second, from such traces too: 1 up to one second, then near
+//!   the square root of the seconds until it levels off at 2.8 to 3.5 after some thirty. The
+//!   formula above follows it (`age-unit` 1000 ms, `age-cap` 3); the error of a random walk would
+//!   grow in the same way.
+//! - A measurement is a change of the latest RTT, or the latest RTT when acknowledgements arrive,
+//!   once for those that arrive together.
 //!
-//! What was decided:
+//! Decisions:
 //!
-//! - Of the paths that could be the fastest, the one with the lowest mean leads with new data; the others
-//!   repeat its outstanding bytes, oldest first, as their windows allow. What was sent while the prediction
-//!   was good, or before a path was among them, is not repeated.
-//! - When all of them are full, the path with the lowest mean among the rest carries data, unrepeated. (The
-//!   authors then replicate on all that have room.)
-//! - Lost reliable data goes first, once, on the leading path, as with the authors. Blocks go in the order of
-//!   handing over.
-//! - Any number of paths. An idle path ages, is replicated on, and so measured again.
+//! - Of the paths that could be the fastest, the one with the lowest mean leads with new data; the
+//!   others repeat its outstanding bytes, oldest first, as their windows allow. Bytes sent while
+//!   the prediction was good, or before a path was among them, are not repeated.
+//! - When all of them are full, the path with the lowest mean among the others carries data,
+//!   unrepeated. (The authors then replicate on all that have room.)
+//! - Lost reliable data goes first, once, on the leading path, as in the authors' implementation.
+//!   Blocks are sent in order of submission.
+//! - Any number of paths. An idle path ages, gets replicas, and is thereby measured again.
 
 use crate::latency::LatencyWindow;
 use squall_sched::{
@@ -77,7 +79,7 @@ pub(super) fn build(options: &mut Options) -> Result<Box<dyn Scheduler>, BuildEr
     Ok(Box::new(Raven::new(samples, confidence)))
 }
 
-/// Measurements from which their own deviation is believed.
+/// Number of measurements from which on their own deviation is used.
 const ENOUGH: usize = 4;
 
 /// Replication while predictions are uncertain.
@@ -139,7 +141,7 @@ impl Raven {
         Self { confidence, measured, rivals: PathSet::EMPTY, duplicates: Duplicates::default() }
     }
 
-    /// The prediction for each path, by path id.
+    /// Returns the prediction for each path, by path id.
     fn predict(&mut self, cx: &Context<'_>) -> [Interval; MAX_PATHS] {
         let mut predictions = [Interval::default(); MAX_PATHS];
         for path in cx.paths {
@@ -150,7 +152,8 @@ impl Raven {
         predictions
     }
 
-    /// Which paths could be the fastest. Room does not matter: a full window opens again.
+    /// Selects the paths that could be the fastest. Room does not matter: a full window opens
+    /// again.
     fn choose_rivals(&mut self, cx: &Context<'_>, predictions: &[Interval; MAX_PATHS]) {
         let of = |path: &PathView| predictions[usize::from(path.id.0)];
         let usable = || cx.paths.iter().filter(|p| p.usable);
@@ -170,7 +173,7 @@ impl Raven {
         self.rivals.contains(path)
     }
 
-    /// What another rival carries and this one has not yet.
+    /// Returns data that another rival carries and this one does not yet.
     fn copy(&mut self, cx: &Context<'_>, path: &PathView) -> Option<Assignment> {
         if !self.is_rival(path.id) {
             return None;
@@ -182,7 +185,7 @@ impl Raven {
     }
 }
 
-/// How sure a prediction has to be.
+/// Confidence of predictions.
 #[derive(Clone, Copy, Debug)]
 struct Confidence {
     deviations: f64,
@@ -190,7 +193,7 @@ struct Confidence {
     age_cap: f64,
 }
 
-/// The latencies that a prediction holds possible.
+/// Latencies that a prediction considers possible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Interval {
     low: Span,
@@ -204,12 +207,12 @@ impl Confidence {
         let spread = if measured.len() < ENOUGH { rtt_dev.micros() as f64 } else { measured.deviation() };
         let half = self.deviations * spread * (1.0 + 1.0 / n).sqrt() * self.ageing(measured.age(now));
         let mean = measured.mean();
-        // The cast saturates: below 0 is 0.
+        // The cast saturates: negative values become 0.
         let span = |micros: f64| Span::from_micros(micros as u64);
         Interval { low: span(mean - half), expected: span(mean), high: span(mean + half) }
     }
 
-    /// How many times wider the interval is at this age of the last measurement.
+    /// Returns the factor by which the interval is wider at this age of the last measurement.
     fn ageing(&self, age: Span) -> f64 {
         (age.micros() as f64 / self.age_unit.micros() as f64).sqrt().clamp(1.0, self.age_cap)
     }

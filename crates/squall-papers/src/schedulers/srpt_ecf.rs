@@ -1,4 +1,4 @@
-//! SRPT-ECF: the block with the fewest bytes left first, each on a slower path only if that completes it
+//! SRPT-ECF: the block with the fewest bytes left first, on a slower path only if that completes it
 //! earlier.
 //!
 //! Source: Jonglez, Heusse, Gaujal, "SRPT-ECF: challenging Round-Robin for stream-aware multipath
@@ -7,25 +7,30 @@
 //! the bytes left of the blocks and `K_i = R_1 + … + R_i`:
 //!
 //! - The fastest path carries the block with the fewest bytes left.
-//! - On another path the blocks are looked at in that order. Block `i` is complete, if all waits for the fast
-//!   path, when `K_i` has gone through it, since the shorter ones go before. It is sent on the slower path if
-//!   that is earlier: the test of ECF, formulae in `earliest_completion.rs`, with `k = K_i`. If not, the
-//!   next block is looked at: it would wait longer, so the slower path may be right for it.
+//! - On another path the blocks are visited in that order. If all data waits for the fast path,
+//!   block `i` is complete when `K_i` has been sent on it, since the shorter ones go first. It is
+//!   sent on the slower path if that is earlier: the test of ECF, formulae in
+//!   `earliest_completion.rs`, with `k = K_i`. If not, the next block is tested: it would wait
+//!   longer, so the slower path may be right for it.
 //!
 //! The paper's own formula of the test could not be compared; the test is ECF's (CoNEXT 2017,
-//! Algorithm 1) without its preference for going on waiting, which is one for a whole connection.
+//! Algorithm 1) without its preference for continued waiting, which is defined for a whole
+//! connection.
 //!
-//! - `by` (default `remaining`): `size` orders by the whole block, as DAMS describes what it measured (§V-B): it "only
-//!   considers the size without considering the priority and the amount of sent data". `K_i` is of bytes left in both.
-//! - Bytes left are those to send: never sent, or lost. So repairs take the place of their block and not the
-//!   first; within the block they go first. Bytes in flight do not count.
-//! - `look` (default 32): how many blocks are looked at for a packet. If none of them is better off on the
-//!   slower path, the block with the most bytes left is, by the same test with the sum over all blocks:
-//!   with very many small blocks the slow path works at the far end of the queue.
-//! - Among blocks with equally many bytes left the older goes first. Deadlines and priorities play no part.
-//!   A large block can wait for ever behind small ones: so it is with shortest remaining first.
-//! - Any number of paths: the fastest with room is weighed against the fastest of all.
-//! - A path that was thin and is good again stays unused for as long as with ECF, for the same reason.
+//! - `by` (default `remaining`): `size` orders by the whole block, as DAMS describes the variant
+//!   that it measured (§V-B): it "only considers the size without considering the priority and the
+//!   amount of sent data". `K_i` counts bytes left in both.
+//! - Bytes left are the unsent ones: fresh, or lost. Repairs therefore take the place of their
+//!   block instead of the first; within the block they go first. Bytes in flight do not count.
+//! - `look` (default 32): number of blocks that are tested for a packet. If none of them completes
+//!   earlier on the slower path, the block with the most bytes left is tested with the sum over all
+//!   blocks: with very many small blocks the slow path works at the far end of the queue.
+//! - Among blocks with equally many bytes left the older goes first. Deadlines and priorities are
+//!   not used. A large block can wait for ever behind small ones, which is inherent in shortest
+//!   remaining first.
+//! - Any number of paths: the fastest with room is compared with the fastest of all.
+//! - A path that was thin and has recovered stays unused for as long as with ECF, for the same
+//!   reason.
 
 use crate::{
     candidates::Candidates,
@@ -69,7 +74,7 @@ pub struct SrptEcf {
     by: By,
     /// `None` until the first decision: blocks may have been queued before.
     remaining: Option<Remaining>,
-    /// The block of the last assignment, of which some has been sent since.
+    /// The block of the last assignment, part of which has been sent since.
     assigned: Option<BlockId>,
 }
 
@@ -84,7 +89,7 @@ impl Scheduler for SrptEcf {
         };
         while let Some(id) = choose(remaining, &paths, self.look) {
             let Some(work) = cx.queue.get(id).and_then(Block::next_work) else {
-                // Changed without an event. Corrected, it is not chosen again.
+                // Changed without an event. Once corrected, it is not chosen again.
                 remaining.refresh(cx.queue, id);
                 continue;
             };
@@ -106,7 +111,7 @@ impl Scheduler for SrptEcf {
     }
 }
 
-/// The block to send of on the fastest path with room.
+/// Returns the block to send on the fastest path with room.
 fn choose(remaining: &Remaining, paths: &Candidates<'_>, look: usize) -> Option<BlockId> {
     if paths.fastest_is_open() {
         remaining.fewest_first().next().map(|(_, id)| id)
@@ -120,12 +125,12 @@ fn assign(work: Work, paths: &Candidates<'_>) -> Assignment {
     if paths.fastest_is_open() {
         return Assignment::new(work, path.id, "fewest bytes left, fastest path");
     }
-    // One packet: with each the rest is shorter, and waiting may be better for it.
+    // One packet: each one shortens the rest, and waiting may then be better.
     Assignment::new(work, path.id, "earlier on a slower path than waiting").at_most(path.chunk)
 }
 
-/// The first block, fewest bytes left first, that is complete earlier if it goes on `slow` than if it waits
-/// for `fast` behind those before it.
+/// Returns the first block, fewest bytes left first, that is complete earlier on `slow` than by
+/// waiting for `fast` behind those before it.
 fn better_off(remaining: &Remaining, fast: &PathView, slow: &PathView, look: usize) -> Option<BlockId> {
     let goes = |bytes| weigh(bytes, fast, slow, 0.0) != Verdict::Wait;
     let mut before = 0;

@@ -19,17 +19,18 @@ fn stage(scheduler: &str) -> Stage {
     stage
 }
 
-/// A stage that has seen 100 frames one after the other: 77 took 20 ms, 20 took 50 ms, 3 stalled for 300 ms.
+/// A stage after 100 frames one after the other: 77 took 20 ms, 20 took 50 ms, 3 stalled for 300
+/// ms.
 ///
-/// X₁ with δ = 3.5: 10.5 frames may be repeated, so those of 50 ms may not: 51 ms.
-/// X₂: looks each 10 ms. The stalls were met 90 times, so 315 looks may be acted on: 75 at more than 50 ms,
+/// X₁ with δ = 3.5: 10.5 frames may be repeated, so those of 50 ms may not: 51 ms. X₂ is sampled
+/// each 10 ms. Stalls were sampled 90 times, so 315 samples may be acted on: 75 at more than 50 ms,
 /// 23 at each of 50, 40 and 30 ms and 100 at 20 ms make 244; the 100 at 10 ms are too many: 11 ms.
 /// But half of the frames take 20 ms: 21 ms.
 fn trained(scheduler: &str) -> Stage {
     trained_with(scheduler, |_| ())
 }
 
-/// The same with other paths.
+/// As [`trained`], with other paths.
 fn trained_with(scheduler: &str, change: impl Fn(&mut Stage)) -> Stage {
     let mut stage = stage(scheduler);
     change(&mut stage);
@@ -49,8 +50,8 @@ fn trained_with(scheduler: &str, change: impl Fn(&mut Stage)) -> Stage {
     stage
 }
 
-/// Sends until `millis` after `start`, asking whenever the scheduler wants to be asked; says when after
-/// `start` what went.
+/// Sends until `millis` after `start`, with a call whenever the scheduler requests one; returns the
+/// packets with their times after `start`.
 fn run(stage: &mut Stage, start: Time, millis: u64) -> Vec<(Span, Packet)> {
     let end = start + ms(millis);
     let mut all = Vec::new();

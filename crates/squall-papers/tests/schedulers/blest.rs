@@ -5,8 +5,8 @@ use squall_units::short::at_ms;
 
 use crate::stage::{CHUNK, Stage, paths_of};
 
-/// While a packet is under way on the slow path, the fast one can send (10 + 9/2)·10 = 145 packets; times
-/// 1.2 that is 174.
+/// While a packet is in flight on the slow path, the fast one can send (10 + 9/2)·10 = 145 packets;
+/// times 1.2 that is 174.
 const UNEQUAL: [(u64, u64); 2] = [(10, 10), (100, 10)];
 
 fn with_buffer(packets: u32) -> Stage {
@@ -65,7 +65,8 @@ fn the_automatic_buffer_blocks_only_for_very_unequal_paths() {
 
 #[test]
 fn losses_on_the_slow_path_make_it_more_careful() {
-    // λ·145 packets must fit into the 178 that are there, less those on the slow path and the one to send.
+    // λ·145 packets must fit into the 178 of the buffer, less those on the slow path and the one to
+    // send.
     let mut stage = with_buffer(178);
     stage.reliable(1000 * CHUNK);
     let sent = stage.send_all();

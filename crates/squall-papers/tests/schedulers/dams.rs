@@ -11,7 +11,7 @@ fn due(len: u32, ms: u64, priority: u8) -> Wanted {
     Wanted { deadline: Some(ms), priority, ..block(len) }
 }
 
-/// The blocks in the order in which their first packet left.
+/// Returns the blocks in the order of their first packets.
 fn order(packets: &[Packet]) -> Vec<BlockId> {
     let mut order = Vec::new();
     for packet in packets {
@@ -34,11 +34,11 @@ fn the_earliest_deadline_goes_first() {
 fn when_not_all_fit_the_least_credit_a_byte_waits() {
     // 10 Mbps = 1.25 kB/ms, 10 ms away.
     let mut stage = Stage::paced("dams", &[(10_000, 10)]);
-    // Until 60 ms 62.5 kB fit. d = 8 / 50,000.
+    // 62.5 kB fit until 60 ms. d = 8 / 50,000.
     let a = stage.hand_over(due(50_000, 60, 0));
-    // Until 80 ms 87.5 kB; the two are 100. d = 5 / 50,000, the smallest: it waits.
+    // 87.5 kB fit until 80 ms; the two are 100. d = 5 / 50,000, the smallest: it waits.
     let b = stage.hand_over(due(50_000, 80, 3));
-    // Until 90 ms 100 kB; without b the two are 70. d = 1 / 20,000.
+    // 100 kB fit until 90 ms; without b the two are 70. d = 1 / 20,000.
     let c = stage.hand_over(due(20_000, 90, 7));
     assert_eq!(order(&stage.send_all()), [a, c, b]);
 }
@@ -54,7 +54,7 @@ fn an_earlier_block_gives_way_to_one_worth_more() {
 
 #[test]
 fn a_block_does_not_wait_long_for_a_path_that_should_have_room_and_has_none() {
-    // The second path is the last in the division, so it gets what is smaller than a packet.
+    // The second path is the last in the division, so it gets the rest smaller than a packet.
     let mut stage = Stage::paced("dams", &[(10_000, 10), (10_000, 10)]);
     stage.path(1).in_flight = stage.path(1).window;
     let waiting = stage.hand_over(due(100, 300, 0));
@@ -91,8 +91,8 @@ fn what_is_mostly_sent_is_worth_more_a_byte() {
     // 48 of 60 kB leave at once; the rest waits for the window.
     let a = stage.hand_over(due(60_000, 100, 7));
     assert_eq!(stage.send_all().len(), 40);
-    // Until 30 ms 25 kB fit: the 12 kB that are left of a, and 18, do not. 1 / 12,000 is more than
-    // 1 / 18,000: the newcomer waits, although it has the earlier deadline.
+    // 25 kB fit until 30 ms: the 12 kB left of a, and 18, do not. 1 / 12,000 is more than 1 /
+    // 18,000: the new block waits, although it has the earlier deadline.
     let b = stage.hand_over(due(18_000, 104, 7));
     stage.now = at_ms(70);
     stage.path(0).in_flight = 0;
@@ -138,7 +138,7 @@ fn the_paths_finish_sending_together() {
 
 #[test]
 fn what_would_be_late_moves_to_the_shorter_path() {
-    // Sending takes 24 ms on both. The slow path delivers in time what leaves within 50 − 40 ms:
+    // Sending takes 24 ms on both. The slow path delivers in time the data sent within 50 − 40 ms:
     // 12.5 kB of its 30.
     let mut stage = Stage::paced("dams", &[(20_000, 15), (10_000, 40)]);
     let block = stage.hand_over(due(90_000, 50, 0));
@@ -149,8 +149,8 @@ fn what_would_be_late_moves_to_the_shorter_path() {
 
 #[test]
 fn of_several_the_shortest_path_with_time_left_takes_it() {
-    // 2 : 2 : 1 of 100 kB, sent within 16 ms. The third could deliver nothing before 60 ms; its 20 kB
-    // go to the second, which is the shortest, up to 60 − 10 ms.
+    // 2 : 2 : 1 of 100 kB, sent within 16 ms. The third could deliver nothing before 60 ms; its 20
+    // kB move to the second, which is the shortest, up to 60 − 10 ms.
     let mut stage = Stage::paced("dams", &[(20_000, 30), (20_000, 10), (10_000, 80)]);
     let block = stage.hand_over(due(100_000, 60, 0));
     let sent = bytes(&stage.send_all());
@@ -172,7 +172,8 @@ fn dams_c_places_as_dems_does() {
     }
 }
 
-/// Packets of the first path have taken these round trips in milliseconds, 100 ms apart; those of the others always the same.
+/// Sends packets on the first path with these round trips in milliseconds, 100 ms apart; round
+/// trips of the others are constant.
 fn measured(scheduler: &str, paths: &[(u64, u64)], rtts: &[u64]) -> Stage {
     let mut stage = Stage::paced(scheduler, paths);
     for rtt in rtts {
@@ -190,8 +191,8 @@ fn measured(scheduler: &str, paths: &[(u64, u64)], rtts: &[u64]) -> Stage {
 
 #[test]
 fn a_shaky_rtt_moves_deadlines_earlier() {
-    // Two blocks of 30 kB until 60 ms, where 62.5 kB fit. Round trips of 20, 40 and 60 ms deviate by 20 ms, so the deadlines are
-    // 20 / 2 = 10 ms earlier: 50 kB, and one block is too many.
+    // Two blocks of 30 kB until 60 ms, where 62.5 kB fit. Round trips of 20, 40 and 60 ms deviate
+    // by 20 ms, so the deadlines are 20 / 2 = 10 ms earlier: 50 kB, and one block is too many.
     for (scheduler, both_kept) in [
         ("dams", true),
         ("dams-robust(alpha=0)", true),
@@ -225,8 +226,8 @@ fn the_deviation_is_that_of_the_past_seconds() {
 
 #[test]
 fn a_shaky_path_costs_the_steady_one_nothing() {
-    // Until 60 ms each path brings 62.5 kB, the shaky one 50 with its margin of 10 ms: 112.5 kB, enough for two of 55; of 57 kB
-    // one is too many.
+    // Until 60 ms each path delivers 62.5 kB, the one with a varying RTT 50 with its margin of 10
+    // ms: 112.5 kB, enough for two of 55; of 57 kB one is too many.
     for (bytes, both_kept) in [(55_000, true), (57_000, false)] {
         let mut stage = measured("dams-robust", &[(10_000, 10), (10_000, 10)], &[20, 40, 60]);
         let a = stage.hand_over(due(bytes, 60, 7));
@@ -243,19 +244,19 @@ fn unreliable_blocks_may_leave_in_order_of_arrival() {
     let mut stage = Stage::paced("dams(unreliable=minrtt)", &[(20_000, 15), (10_000, 40)]);
     let unreliable = |len, ms| Wanted { reliable: false, ..due(len, ms, 7) };
     let reliable = stage.hand_over(due(90_000, 500, 0));
-    // Deadlines play no part, not even one that cannot be met.
+    // Deadlines have no influence, not even one that cannot be met.
     let late =
         [unreliable(6_000, 400), unreliable(6_000, 10), unreliable(6_000, 200)].map(|b| stage.hand_over(b));
     let packets = stage.send_all();
     let apart: Vec<_> = packets.iter().filter(|p| p.block != reliable).cloned().collect();
     assert_eq!(order(&apart), late);
     assert!(stage.cancelled.is_empty());
-    // The path with the lowest RTT has window left. The plan starts from the 7.2 ms for which that path is busy with them:
-    // 2.5 · (T − 7.2) + 1.25 · T = 90, so T = 28.8 ms, and 54 and 36 kB.
+    // The path with the lowest RTT has window left. The plan starts from the 7.2 ms for which that
+    // path is busy with them: 2.5 · (T − 7.2) + 1.25 · T = 90, so T = 28.8 ms, and 54 and 36 kB.
     assert!(apart.iter().all(|packet| packet.path == 0), "{apart:?}");
     let sent = bytes(&packets);
     assert_eq!((sent[&(reliable, 0)], sent[&(reliable, 1)]), (54_000, 36_000));
-    // Without room on it they take the next.
+    // If it has no room they take the next.
     stage.path(0).in_flight = stage.path(0).window;
     stage.hand_over(unreliable(6_000, 300));
     assert_eq!(stage.send_all().iter().map(|p| p.path).collect::<Vec<_>>(), [1; 5]);
@@ -293,7 +294,7 @@ fn what_is_late_may_be_sent_to_its_end() {
         stage.path(0).in_flight = 0;
         let [never, in_time] = [due(CHUNK, 5, 0), due(CHUNK, 100, 7)].map(|b| stage.hand_over(b));
         let sent = stage.send_all();
-        // The others cannot make it, so they wait until it is sent.
+        // The others cannot be in time, so they wait until it is sent.
         let expected = if keeps { vec![in_time, begun, never] } else { vec![in_time] };
         let cancelled = if keeps { vec![] } else { vec![begun, never] };
         assert_eq!((order(&sent), stage.cancelled), (expected, cancelled), "{scheduler}");
@@ -310,7 +311,7 @@ fn what_cannot_make_it_may_be_held_while_a_queue_stands() {
     ] {
         let mut stage = Stage::paced(scheduler, &[(10_000, 10)]);
         stage.send_all();
-        // Until 40 ms 37.5 kB fit, less what the queue takes.
+        // 37.5 kB fit until 40 ms, less the part of the queue.
         stage.path(0).owd = us(10_000 + queue * 1_000);
         let [too_large, fits] = [due(50_000, 40, 0), due(5_000, 90, 7)].map(|b| stage.hand_over(b));
         let expected = if is_sent { vec![fits, too_large] } else { vec![fits] };
@@ -333,8 +334,9 @@ fn a_held_block_uses_the_path_without_a_queue() {
 
 #[test]
 fn the_delay_may_be_reckoned_from_the_bytes_in_flight() {
-    // 10 Mbps, 10 ms away, 20 ms round trip, of which 25 kB fill the pipe; 62.5 kB in flight are a queue of 30 ms, which the
-    // smoothed delay does not show yet. Until 60 ms 62.5 kB fit by the one and 25 by the other.
+    // 10 Mbps, 10 ms one-way, 20 ms round trip, in which 25 kB are in flight; 62.5 kB in flight are
+    // a queue of 30 ms, which the smoothed delay does not show yet. Until 60 ms 62.5 kB fit by the
+    // one measure and 25 by the other.
     for (scheduler, both_kept) in [("dams", true), ("dams(delay=in-flight)", false)] {
         let mut stage = measured(scheduler, &[(10_000, 10)], &[20]);
         stage.path(0).in_flight = 62_500;
@@ -349,12 +351,13 @@ fn a_spent_budget_brings_nothing() {
     for scheduler in ["dams", "dams-c", "dams-robust"] {
         let mut stage = Stage::paced(scheduler, &[(10_000, 10), (10_000, 5)]);
         stage.path(1).budget = Some(u64::from(CHUNK) - 1);
-        // The first path alone brings 100 kB until 90 ms: two of the four, those worth most.
+        // The first path alone delivers 100 kB until 90 ms: two of the four, those of highest
+        // value.
         let blocks = [7, 0, 7, 0].map(|priority| stage.hand_over(due(40_000, 90, priority)));
         let sent = stage.send_all();
         assert_eq!(order(&sent), [1, 3, 0, 2].map(|i| blocks[i]), "{scheduler}");
         assert!(sent.iter().all(|packet| packet.path == 0), "{scheduler}");
-        // Nothing reaches the peer within 10 ms, for the path that is 5 ms away is spent.
+        // No data reaches the peer within 10 ms, because the budget of the path with 5 ms is spent.
         let late = stage.hand_over(due(1_000, 9, 0));
         stage.send_all();
         assert_eq!(stage.cancelled, [late], "{scheduler}");
@@ -388,8 +391,8 @@ fn a_new_block_preempts_what_waits_for_the_window() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Whenever the blocks up to each deadline fit into what the paths can bring before it, they follow
-    /// deadline: nothing that fits is delayed or cancelled.
+    /// If the blocks up to each deadline fit into the capacity of the paths before it, they are
+    /// sent by deadline: no block that fits is delayed or cancelled.
     #[test]
     fn never_delays_what_fits(
         paths in vec((500..40_000u64, 1..100u64), 1..=4),

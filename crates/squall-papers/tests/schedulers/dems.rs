@@ -16,7 +16,7 @@ pub(crate) fn bytes(packets: &[Packet]) -> BTreeMap<(BlockId, u8), u32> {
     sum
 }
 
-/// Whole packets, as a plan divides.
+/// Rounds to whole packets, as a plan divides.
 fn packets(bytes: u32) -> u32 {
     (bytes + CHUNK / 2) / CHUNK * CHUNK
 }
@@ -35,7 +35,7 @@ fn a_block_arrives_over_both_paths_at_once() {
 #[test]
 fn a_block_that_grows_is_divided_as_the_whole_is_expected_to_be() {
     let mut stage = Stage::paced("dems", &[(20_000, 15), (10_000, 40)]);
-    // What is usual, divided as above.
+    // A usual block, divided as above.
     let usual = stage.reliable(100_000);
     stage.send_all();
     stage.remove(usual);
@@ -43,7 +43,7 @@ fn a_block_that_grows_is_divided_as_the_whole_is_expected_to_be() {
     let mut sent = Vec::new();
     for _ in 0..40 {
         stage.grow(block, 2_500);
-        // The pacers let everything out between two pieces.
+        // The pacers release everything between two writes.
         stage.paths.iter_mut().for_each(|path| (path.waiting, path.in_flight) = (0, 0));
         sent.extend(stage.send_all());
     }
@@ -63,7 +63,8 @@ fn a_block_that_is_there_sooner_over_one_path_goes_over_one() {
 #[test]
 fn the_next_block_begins_where_the_one_before_it_ended() {
     // The first as above. Then the fast path is busy for 35 ms and the slow one for 10 ms, so that
-    // both can deliver from 50 ms on: 2.5·(T − 50) + 1.25·(T − 50) = 37.5  ⇒  T = 60 ms: 25 kB and 12.5 kB.
+    // both can deliver from 50 ms on: 2.5·(T − 50) + 1.25·(T − 50) = 37.5  ⇒  T = 60 ms: 25 kB and
+    // 12.5 kB.
     let mut stage = Stage::paced("dems", &[(20_000, 15), (10_000, 40)]);
     stage.reliable(100_000);
     let second = stage.reliable(37_500);
@@ -128,8 +129,8 @@ fn lost_bytes_are_divided_again_with_their_block() {
 
 #[test]
 fn blocks_share_what_a_budget_leaves() {
-    // The budget pays for half of what the first block would put on the second path, which takes a packet at
-    // a time: what is planned for it leaves nothing to the next block.
+    // The budget pays for half of the first block's part on the second path, which takes one packet
+    // at a time: its planned part leaves nothing to the next block.
     for scheduler in ["dems", "dams", "dams-c", "ras"] {
         let mut stage = Stage::paced(scheduler, &[(10_000, 10), (10_000, 10)]);
         stage.path(1).budget = Some(5 * u64::from(CHUNK));

@@ -55,7 +55,7 @@ fn to_wait_rather_than_take_one_path_says_nothing_of_another() {
     assert_eq!(stage.send_all().len(), 10, "99 are left, and ECF waits rather than take the second path");
     stage.reliable(28 * CHUNK);
     stage.path(1).usable = false;
-    // 127 down to 100: for the third path there is no preference for waiting yet.
+    // 127 down to 100: the third path has no preference for waiting yet.
     assert_eq!(paths_of(&stage.send_all()), [2; 28]);
 }
 
@@ -88,7 +88,8 @@ fn lost_bytes_are_bytes_to_send() {
     assert_eq!(sent.len(), 10, "(1 + 89/10)·10 < 110");
     stage.lose(&sent[3]);
     stage.path(0).window -= u64::from(CHUNK);
-    // 89 fresh and one lost: (1 + 90/9)·10 ≥ 110. Once that is on its way, (1 + 89/9)·10 < 110.
+    // 89 fresh and one lost: (1 + 90/9)·10 ≥ 110. Once the latter has been sent, (1 + 89/9)·10 <
+    // 110.
     let slow = stage.send_all();
     assert_eq!(slow.iter().map(|p| (p.path, p.kind)).collect::<Vec<_>>(), [(1, WorkKind::Repair)]);
 }

@@ -1,4 +1,4 @@
-//! What holds for every scheduler of the crate.
+//! Properties of every scheduler of the crate.
 
 use proptest::{collection::vec, prelude::*};
 use squall_sched::{Block, BlockId, Segment, SegmentState, Sharing, WeightedRoundRobin, WorkKind};
@@ -6,25 +6,25 @@ use squall_units::short::us;
 
 use crate::stage::{CHUNK, Packet, Stage, Wanted, block};
 
-/// DAMS as STORM compares with it.
+/// DAMS in the form with which STORM compares.
 const DAMS_OF_STORM: &str = "dams(unreliable=minrtt,cancel=false)";
 
-/// Every scheduler there is, with its defaults, and one that options make another.
+/// Returns every scheduler with its defaults, and one whose options make it another.
 pub(crate) fn names() -> Vec<&'static str> {
     crate::registry().entries().map(|entry| entry.name).chain([DAMS_OF_STORM]).collect()
 }
 
-/// Schedulers with an order of their own. The others send blocks in the order of handing over, and repairs
+/// Schedulers with their own order. The others send blocks in order of submission, and repairs
 /// before anything else.
 const OWN_ORDER: [&str; 7] = ["dams", DAMS_OF_STORM, "dams-c", "dams-robust", "ras", "srpt-ecf", "storm"];
 
-/// Whether a scheduler sends on more than one path of its own choice.
+/// Returns `true` if a scheduler sends on more than one path by its own choice.
 fn spreads(name: &str) -> bool {
     let scheduler = crate::registry().build(name).expect("it exists");
     !matches!(scheduler.profile().sharing, Sharing::Only(_))
 }
 
-/// Every scheduler but these, which must exist.
+/// Returns every scheduler but these, which must exist.
 pub(crate) fn names_but(these: &[&str]) -> Vec<&'static str> {
     let (left_out, names): (Vec<_>, Vec<_>) = names().into_iter().partition(|name| these.contains(name));
     assert_eq!(left_out.len(), these.len(), "{these:?}");
@@ -62,7 +62,8 @@ fn unusable_and_exhausted_paths_carry_nothing() {
     }
 }
 
-/// Whichever it is, metered or not, used before or not; except by those that send everything on one path.
+/// Holds for any of the paths, metered or not, used before or not; except for schedulers that send
+/// everything on one path.
 #[test]
 fn the_only_usable_path_carries_everything() {
     for name in names().into_iter().filter(|name| spreads(name)) {
@@ -148,9 +149,9 @@ fn fate() -> impl Strategy<Value = Fate> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    /// Packets meet any fate in any order, and paths fall silent and come back; once the network only delivers, on whichever
-    /// paths are left, every reliable block completes and every unreliable one is spent, and each packet on the way kept the
-    /// contract.
+    /// Packets are delivered or lost in any order, and paths fall silent and return. Once the
+    /// network only delivers, on the remaining paths, every reliable block completes and every
+    /// unreliable one is spent, and each packet kept the contract.
     #[test]
     fn every_block_comes_to_an_end(
         name in prop::sample::select(names()),
@@ -179,7 +180,7 @@ proptest! {
             stage.readmit(0);
             flying.extend(stage.send_all());
         }
-        // Some wait for a time of their own.
+        // Some schedulers wait for a time of their own.
         let mut waits = 0;
         while !flying.is_empty() || stage.wake.is_some() && waits < 1000 {
             if flying.is_empty() {
@@ -197,7 +198,8 @@ proptest! {
         }
     }
 
-    /// The same with blocks that grow: all that comes is sent, and nothing ends before its length is final.
+    /// As above with growing blocks: all written data is sent, and no block ends before its length
+    /// is final.
     #[test]
     fn every_block_that_grows_comes_to_an_end(
         name in prop::sample::select(names()),
@@ -238,7 +240,7 @@ proptest! {
         }
     }
 
-    /// Cancelled or ended, a block is never touched again, whatever happens to its packets.
+    /// A cancelled or ended block is never sent again, whatever happens to its packets.
     #[test]
     fn what_has_ended_is_never_sent_again(
         blocks in vec((1..40_000u32, 1..200u64, 0..8u8, any::<bool>()), 1..10),
@@ -274,7 +276,7 @@ proptest! {
     }
 }
 
-/// Schedulers that repeat everything that is in flight, given room, before they send anything new.
+/// Schedulers that, given room, repeat everything in flight before they send anything new.
 const REPEAT_ALL: [&str; 2] = ["redundant", "raven(deviations=10)"];
 
 /// A path with room, and bytes in flight that it never carried.
@@ -287,7 +289,8 @@ fn lacking(stage: &Stage) -> Option<(u8, BlockId, u32)> {
     })
 }
 
-/// Sends all there is. Nothing new goes, and nothing else ends it, while a path with room lacks bytes in flight.
+/// Sends all there is. Asserts that no new data is sent, and nothing else ends it, while a path
+/// with room lacks bytes in flight.
 fn send_all_repeated(stage: &mut Stage) -> Vec<Packet> {
     let mut sent = Vec::new();
     loop {
@@ -303,7 +306,7 @@ fn send_all_repeated(stage: &mut Stage) -> Vec<Packet> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    /// Whatever the order in which channels take turns, a path with room repeats everything in flight.
+    /// For any order in which channels alternate, a path with room repeats everything in flight.
     #[test]
     fn every_byte_in_flight_is_repeated_on_every_path_with_room(
         name in prop::sample::select(&REPEAT_ALL[..]),

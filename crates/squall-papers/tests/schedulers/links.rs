@@ -18,7 +18,7 @@ fn what_is_sent_moves_what_a_scheduler_sees() {
     stage.reliable(200 * CHUNK);
     stage.run_until(at_ms(5));
     let view = stage.path(0).clone();
-    // The pacer lets a packet out each 0.48 ms.
+    // The pacer releases a packet each 0.48 ms.
     assert_eq!((view.in_flight - view.waiting) / u64::from(CHUNK), 11, "{view:?}");
     stage.run_until(at_ms(100));
     let view = stage.path(0).clone();
@@ -55,7 +55,7 @@ fn blocks_that_grow_arrive_whole_and_in_time() {
         let mut stage = Stage::linked(name, &TWO);
         let mut missed = 0;
         for frame in 0..60 {
-            // 4 Mbps, half of it reliable; each frame comes in ten parts over 20 ms.
+            // 4 Mbps, half of it reliable; each frame is written in ten parts over 20 ms.
             let begun = at_ms(frame * 33);
             let open = |reliable| Wanted { deadline: Some(150), priority: 2, reliable, ..block(0) };
             let blocks = [true, false].map(|reliable| stage.open(open(reliable)));
@@ -73,7 +73,8 @@ fn blocks_that_grow_arrive_whole_and_in_time() {
     }
 }
 
-/// Frames of 10 kB each 20 ms for a second, while one of the links is dead from 300 ms to 1800 ms.
+/// Sends frames of 10 kB each 20 ms for a second, while one of the links is dead from 300 ms to
+/// 1800 ms.
 fn survives(name: &str, links: &[(u64, u64, u64)], dead: usize) {
     let mut stage = Stage::linked(name, links);
     stage.links[dead].dead = at_ms(300)..at_ms(1_800);

@@ -1,4 +1,4 @@
-//! What each scheduler does in small situations.
+//! Behaviour of each scheduler in small situations.
 
 mod augur;
 mod blest;

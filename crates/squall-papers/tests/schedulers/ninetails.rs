@@ -9,9 +9,9 @@ use squall_units::short::ms;
 
 use crate::stage::{CHUNK, Packet, Stage, block, paths_of};
 
-/// 10 packets each 20 ms and 10 each 30 ms, that is 4.8 and 3.2 Mbps. With room on both, or on the first alone, the
-/// rest is near its end below 1.5·10 = 15 packets: 3/2·20 ms at 10 packets each 20 ms. With room on
-/// the second alone also: 3/2·30 ms at 10 each 30 ms.
+/// 10 packets each 20 ms and 10 each 30 ms, that is 4.8 and 3.2 Mbps. With room on both, or on the
+/// first alone, the rest is near its end below 1.5·10 = 15 packets: 3/2·20 ms at 10 packets each 20
+/// ms. The same holds with room on the second alone: 3/2·30 ms at 10 each 30 ms.
 const TWO: [(u64, u64); 2] = [(20, 10), (30, 10)];
 
 fn copies(packets: &[Packet]) -> Vec<(u8, u32)> {
@@ -28,7 +28,8 @@ fn spreads_as_minrtt_does_and_repeats_the_tail() {
     let mut stage = Stage::new("ninetails", &TWO);
     stage.reliable(30 * CHUNK);
     let first = stage.send_all();
-    // 30 down to 21 on the first path, 20 down to 11 on the second, the tail beginning at 14, packet 16.
+    // 30 down to 21 on the first path, 20 down to 11 on the second; the tail begins at 14, packet
+    // 16.
     assert_eq!(paths_of(&first), [[0; 10], [1; 10]].concat());
     assert_eq!(copies(&first), []);
     assert_eq!(stage.reasons[15..17], ["lowest RTT with window left", "near the end: highest rate"]);
@@ -76,7 +77,8 @@ fn new_data_leads_on_the_path_of_highest_rate() {
     stage.reliable(32 * CHUNK);
     let sent: Vec<_> = stage.send_all().into_iter().map(|p| (p.path, p.kind)).take(5).collect();
     let (fresh, copy) = (WorkKind::Fresh, WorkKind::Copy);
-    // 32, 31 and 30 remaining: the lowest RTT. From 29 on the highest rate, and the other path repeats.
+    // 32, 31 and 30 remaining: the lowest RTT. From 29 on, the highest rate, and the other path
+    // repeats.
     assert_eq!(sent, [(0, fresh), (0, fresh), (0, fresh), (1, fresh), (0, copy)]);
 }
 
@@ -88,7 +90,8 @@ fn queued_blocks_end_the_redundancy_unless_the_block_alone_counts() {
         copies(&stage.send_all()).len()
     };
     assert_eq!(count("ninetails"), 0, "100 packets are not gone in 30 ms");
-    // Each ten are. With the twentieth packet the first path is full, and the second leads with the next.
+    // Ten each are. With the twentieth packet the first path is full, and the second leads with the
+    // next.
     assert_eq!(count("ninetails(remaining=block)"), 19);
     assert_eq!(count("redundant"), 20);
 }
@@ -112,8 +115,9 @@ fn a_short_timeout_makes_the_tail_shorter() {
     }
 }
 
-/// A message of 400 packets while the near path (5 packets each 10 ms) is full and the far one (500 each 100 ms)
-/// has room; then the near one opens. Returns the first packet that is repeated, and how many are.
+/// Sends a message of 400 packets while the near path (5 packets each 10 ms) is full and the far
+/// one (500 each 100 ms) has room; then the near one opens. Returns the first repeated packet, and
+/// their number.
 fn repeated_of_400(name: &str) -> (Option<u32>, usize) {
     let mut stage = Stage::new(name, &[(10, 5), (100, 500)]);
     stage.reliable(400 * CHUNK);
@@ -133,7 +137,8 @@ fn repeated_of_400(name: &str) -> (Option<u32>, usize) {
 fn a_full_near_path_makes_no_tail_of_the_whole_message() {
     // 3/2·10 ms at 500 packets each 100 ms: fewer than 75 are left.
     assert_eq!(repeated_of_400("ninetails(rtt=fastest)"), (Some(326), 74));
-    // 3/2·100 ms are 750 packets. With the near path open its round trip counts, if not the far one's.
+    // 3/2·100 ms are 750 packets. With the near path open its round trip counts, unless the far
+    // one's does.
     assert_eq!(repeated_of_400("ninetails(rtt=open)"), (Some(5), 395));
     assert_eq!(repeated_of_400("ninetails(rtt=best)"), (Some(0), 400));
 }
@@ -142,7 +147,8 @@ fn a_full_near_path_makes_no_tail_of_the_whole_message() {
 fn the_carrier_of_the_newest_bytes_can_measure_the_end() {
     let first = |stage: &mut Stage| stage.send().map(|packet| (packet.path, packet.kind));
     let mut stage = Stage::new("ninetails(rtt=carrier)", &[(10, 10), (100, 300)]);
-    // 3/2·10 ms at 3000 packets a second: below 45 packets. Nothing is in flight: the near path measures it.
+    // 3/2·10 ms at 3000 packets a second: below 45 packets. Nothing is in flight: the near path is
+    // measured.
     let block = stage.reliable(50 * CHUNK);
     assert_eq!(first(&mut stage), Some((0, WorkKind::Fresh)));
     assert_eq!(stage.reasons, ["lowest RTT with window left"]);
@@ -192,7 +198,7 @@ fn options_are_checked() {
     assert_eq!(error("rtt=all"), "scheduler option rtt=all: must be open, fastest, carrier or best");
 }
 
-/// Whether a packet sent now is sent near the end, reckoned from what the stage shows.
+/// Returns `true` if a packet sent now is near the end, calculated from the state of the stage.
 fn is_near_tail(stage: &Stage) -> bool {
     let open = || stage.paths.iter().filter(|p| p.has_room());
     let rate = open().map(|p| p.bandwidth).max().unwrap_or(0);
@@ -203,8 +209,8 @@ fn is_near_tail(stage: &Stage) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// Windows open by arrivals in any order: a byte is repeated only from where its block came near the
-    /// end of what was queued, and with nothing but arrivals no reliable byte is missed.
+    /// Windows open by arrivals in any order: a byte is repeated only from where its block came
+    /// near the end of the queued data, and if packets only arrive, no reliable byte is missed.
     #[test]
     fn only_tails_are_repeated(
         paths in vec((1..100u64, 1..8u64), 1..=8),

@@ -1,4 +1,4 @@
-//! What holds of paths under every scheduler that may use all of them.
+//! Properties of paths under every scheduler that may use all of them.
 
 use proptest::{collection::vec, prelude::*};
 
@@ -7,10 +7,10 @@ use crate::{
     stage::{CHUNK, Packet, Stage},
 };
 
-/// Schedulers that wait for the one path they use.
+/// Schedulers that wait for their only path.
 const ONE_PATH: [&str; 2] = ["sp", "augur-retransmit"];
 
-/// BLEST as careful as it gets, so that it does wait.
+/// BLEST at its most careful setting, so that it does wait.
 const CAREFUL: &str = "blest(window=1)";
 
 fn all_paths() -> Vec<&'static str> {
@@ -21,7 +21,8 @@ fn name() -> impl Strategy<Value = &'static str> {
     prop::sample::select(all_paths())
 }
 
-/// Delivers in the order given, else oldest first, and sends what becomes possible, until nothing is in flight.
+/// Delivers in the given order, otherwise oldest first, and sends whenever possible, until nothing
+/// is in flight.
 fn deliver_all(
     stage: &mut Stage,
     mut flying: Vec<Packet>,
@@ -55,7 +56,7 @@ fn one_path_is_enough() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Without losses no byte goes twice on a path, and each arrives.
+    /// Without losses no byte is sent twice on a path, and each arrives.
     #[test]
     fn a_byte_goes_at_most_once_on_a_path(
         name in name(),
@@ -80,7 +81,8 @@ proptest! {
         prop_assert!(stage.queue.iter().all(squall_sched::Block::is_complete));
     }
 
-    /// When paths go, in flight or not, one that stays carries what is left, however slow it is.
+    /// If paths disappear, in flight or not, a remaining one carries the rest, however slow it
+    /// is.
     #[test]
     fn the_last_path_does_not_starve(
         name in name(),

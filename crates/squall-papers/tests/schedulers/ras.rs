@@ -15,7 +15,7 @@ fn unreliable(len: u32, ms: u64) -> Wanted {
     Wanted { reliable: false, ..due(len, ms, 7) }
 }
 
-/// How long the path takes for a packet, in microseconds.
+/// Returns the time that the path takes for a packet, in microseconds.
 fn packet_time(stage: &mut Stage, path: u8) -> u64 {
     u64::from(CHUNK) * 8_000_000 / stage.path(path).bandwidth
 }
@@ -27,7 +27,7 @@ fn busy(stage: &mut Stage, path: u8) -> u64 {
 
 #[test]
 fn reliable_blocks_arrive_over_both_paths_at_once() {
-    // As DEMS: 87.5 and 12.5 kB of 100.
+    // Like DEMS: 87.5 and 12.5 kB of 100.
     let mut stage = Stage::paced("ras", &[(20_000, 15), (10_000, 40)]);
     let block = stage.hand_over(due(100_000, 300, 0));
     let sent = bytes(&stage.send_all());
@@ -80,7 +80,7 @@ fn alpha_decides_between_urgency_and_priority() {
     }
 }
 
-/// The blocks in the order in which their first packets leave.
+/// Returns the blocks in the order of their first packets.
 fn order(stage: &mut Stage) -> Vec<squall_sched::BlockId> {
     let mut order = Vec::new();
     for packet in stage.send_all() {
@@ -115,7 +115,7 @@ fn the_gap_is_that_of_the_path_where_bandwidth_is_scarcest() {
     let mut stage = Stage::paced("ras(alpha=1)", &[(20_000, 10), (10_000, 40)]);
     // The first alone: 20 − 8·54/30 = 5.6 Mbps.
     let alone = stage.hand_over(due(54_000, 40, 0));
-    // 91.7 and 8.3 kB: 20 − 8·91.7/50 = 5.3 and 10 − 8·8.3/20 = 6.7, of which the mean would be 6.0.
+    // 91.7 and 8.3 kB: 20 − 8·91.7/50 = 5.3 and 10 − 8·8.3/20 = 6.7, whose mean would be 6.0.
     let both = stage.hand_over(due(100_000, 60, 0));
     assert_eq!(order(&mut stage), [both, alone]);
 }
@@ -247,7 +247,8 @@ fn stranded_bytes_go_before_unreliable_data_that_waits() {
 #[test]
 fn what_cannot_be_whole_in_time_is_neither_reinjected_nor_repaired() {
     let mut stage = Stage::paced("ras", &[(20_000, 15), (10_000, 40)]);
-    // The second path brings 1.25·(120 − 40) = 100 kB until 120 ms, a little less with each packet.
+    // The second path delivers 1.25·(120 − 40) = 100 kB until 120 ms, slightly less with each
+    // packet.
     let lost_cause = stage.hand_over(due(101_000, 120, 0));
     let saved = stage.hand_over(due(30_000, 400, 0));
     stage.path(1).usable = false;
@@ -295,13 +296,14 @@ fn spilling_data_takes_the_fast_path_when_it_is_there_sooner() {
         let sent = bytes(&stage.send_all());
         [0, 1].map(|path| sent.get(&(block, path)).copied().unwrap_or(0))
     };
-    // Literally only as much as the slow path takes now, and nothing on the fast one while that would do.
+    // By the paper only as much as the slow path takes now, and nothing on the fast one while that
+    // suffices.
     let [fast, slow] = division("ras");
     assert!(fast == 0 && slow > 0, "{fast} {slow}");
-    // 60 kB are there after 39 ms on the fast path, 156 ms on the slow one.
+    // 60 kB arrive after 39 ms on the fast path, 156 ms on the slow one.
     let [fast, slow] = division("ras(spill=true)");
     assert!(fast >= 30_000 && fast > slow, "{fast} {slow}");
-    // While reliable bytes wait it makes no difference.
+    // While reliable bytes wait it has no effect.
     let mut stage = Stage::paced("ras(spill=true)", &[(20_000, 15), (5_000, 60)]);
     stage.path(0).window = 5 * u64::from(CHUNK);
     stage.hand_over(due(100_000, 400, 0));
@@ -328,8 +330,9 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// An injection ends at most a packet after the time hole it goes into: when the busiest path is done, or,
-    /// while no reliable bytes wait, when as much is queued ahead as the delays differ by, or a packet if that is more.
+    /// An injection ends at most a packet after its time hole: when the busiest path has finished,
+    /// or, while no reliable bytes wait, when as much is queued in advance as the delays differ by,
+    /// or a packet if that is more.
     #[test]
     fn a_time_hole_is_overrun_by_a_packet_at_most(
         fast in (2_000..40_000u64, 1..30u64),

@@ -1,8 +1,8 @@
 //! RAVEN.
 //!
-//! Before there are four measurements the half-width of a prediction is 1.645·sqrt(2) = 2.33 times the deviation of
-//! the RTT, which on a stage is a tenth of it: 10 ms are expected within 7.7 and 12.3 ms, 12 ms from 9.2 ms
-//! on, 15 from 11.5, 20 from 15.3.
+//! With fewer than four measurements the half-width of a prediction is 1.645·sqrt(2) = 2.33 times
+//! the deviation of the RTT, which on a stage is a tenth of it: 10 ms are expected within 7.7 and
+//! 12.3 ms, 12 ms from 9.2 ms on, 15 from 11.5, 20 from 15.3.
 
 use squall_sched::WorkKind;
 use squall_units::short::{at_ms, at_us, ms};
@@ -13,7 +13,7 @@ fn kinds(packets: &[Packet]) -> Vec<(u8, WorkKind)> {
     packets.iter().map(|p| (p.path, p.kind)).collect()
 }
 
-/// Lets the path be measured, and the scheduler see each value.
+/// Sets measurements of the path one after another, and calls the scheduler for each.
 fn measure(stage: &mut Stage, path: u8, rtts_ms: &[u64]) {
     for rtt in rtts_ms {
         stage.path(path).latest_rtt = ms(*rtt);
@@ -90,12 +90,13 @@ fn old_measurements_are_believed_less() {
     let first = stage.send_all();
     assert_eq!(paths_of(&first), [0]);
     stage.arrive(&first[0]);
-    // After 9 s three times as wide: the second path is expected from 20 − 14 = 6 ms on, the first up to 17.
+    // After 9 s three times as wide: the second path is expected from 20 − 14 = 6 ms on, the first
+    // up to 17.
     stage.now = at_ms(9_000);
     stage.reliable(CHUNK);
     let second = stage.send_all();
     assert_eq!(kinds(&second), [(0, WorkKind::Fresh), (1, WorkKind::Copy)]);
-    // An acknowledgement on each, and they are fresh again.
+    // After an acknowledgement on each, the measurements are fresh again.
     stage.arrive(&second[1]);
     stage.arrive(&second[0]);
     stage.reliable(CHUNK);

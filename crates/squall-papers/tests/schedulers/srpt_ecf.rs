@@ -19,7 +19,7 @@ fn the_block_with_the_fewest_bytes_left_goes_first() {
     stage.reliable(3 * CHUNK);
     let sent = stage.send_all();
     assert_eq!(blocks_of(&sent), [1, 1, 2, 2]);
-    // A new one of two packets is behind the one that has one left.
+    // A new block of two packets is behind the one that has one left.
     stage.reliable(2 * CHUNK);
     sent.iter().for_each(|packet| stage.arrive(packet));
     assert_eq!(blocks_of(&stage.send_all()), [2, 3, 3, 0]);
@@ -48,15 +48,16 @@ fn a_short_block_waits_and_a_longer_one_takes_the_slow_path() {
     let mut stage = Stage::new("srpt-ecf", &UNEQUAL);
     stage.reliable(15 * CHUNK);
     stage.reliable(100 * CHUNK);
-    // Ten of the short one fill the fast path, five are left: (1 + 1)·10 < 110, so they wait. The long one
-    // has 5 + k before its end: from k = 100 down to 95 it is earlier on the slow path, six packets.
+    // Ten of the short one fill the fast path, five are left: (1 + 1)·10 < 110, so they wait. The
+    // long one has 5 + k before its end: from k = 100 down to 95 it is earlier on the slow path,
+    // six packets.
     let sent = stage.send_all();
     assert_eq!(paths_of(&sent[..10]), [0; 10]);
     assert_eq!(blocks_of(&sent[..10]), [0; 10]);
     assert_eq!(paths_of(&sent[10..]), [1; 6]);
     assert_eq!(blocks_of(&sent[10..]), [1; 6]);
 
-    // ECF, which does not know blocks, sends the end of the short one on the slow path, and so first.
+    // ECF does not distinguish blocks: it sends the end of the short one on the slow path first.
     let mut ecf = Stage::new("ecf", &UNEQUAL);
     ecf.reliable(15 * CHUNK);
     ecf.reliable(100 * CHUNK);
@@ -66,9 +67,9 @@ fn a_short_block_waits_and_a_longer_one_takes_the_slow_path() {
 
 #[test]
 fn shorter_blocks_before_it_count_for_a_block() {
-    // The first block fills the fast path. Eleven of ten packets wait, with sums of 10, 20 and so on: 100 is
-    // reached at block 10. Its rest of nine is then first in line, the sums are 9, 19, … 99, 109, and block 11
-    // is the next.
+    // The first block fills the fast path. Eleven of ten packets wait, with sums of 10, 20 and so
+    // on: 100 is reached at block 10. Its rest of nine is then first in line, the sums are 9, 19, …
+    // 99, 109, and block 11 is the next.
     let mut stage = Stage::new("srpt-ecf", &UNEQUAL);
     (0..12).for_each(|_| _ = stage.reliable(10 * CHUNK));
     let sent = stage.send_all();

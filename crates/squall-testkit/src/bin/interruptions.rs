@@ -1,15 +1,18 @@
-//! What a player's viewer sees of a tunnel: when decoded pictures come, and for how long none does.
+//! Interruptions that a viewer sees behind a tunnel: the times of decoded pictures, and the periods
+//! without one.
 //!
-//! Reads raw pictures of a fixed size from standard input and notes by the clock when each is complete. An interruption
-//! is the time between two pictures beyond the frame interval. In front of it ffmpeg plays what a tunnel lets out:
+//! Reads raw pictures of a fixed size from standard input and records when each is complete. An
+//! interruption is the time between two pictures in excess of the frame interval. ffmpeg before it
+//! plays the output of a tunnel:
 //!
 //! ```sh
 //! ffmpeg -fflags nobuffer -i udp://127.0.0.1:6000 -map 0:v -vf scale=64:36,format=gray -fps_mode passthrough \
 //!     -flush_packets 1 -f rawvideo - | cargo run --release -p squall-testkit --bin interruptions -- --picture 2304
 //! ```
 //!
-//! Pictures this small cost no time in the pipe; `passthrough` keeps ffmpeg from repeating pictures where some are missing.
-//! It is not a command of `squall`, because it measures any player and does not depend on tunnels.
+//! Pictures of this size take no noticeable time in the pipe; `passthrough` keeps ffmpeg from
+//! repeating pictures to replace missing ones. It is not a command of `squall`, because it measures
+//! any player and does not depend on tunnels.
 
 use std::{
     io::{self, Read},
@@ -20,14 +23,14 @@ use std::{
 use clap::Parser;
 use serde::Serialize;
 
-/// Bounds beyond which interruptions are counted.
+/// Lengths above which interruptions are counted.
 const BOUNDS: [Duration; 3] =
     [Duration::from_millis(100), Duration::from_millis(200), Duration::from_millis(300)];
 
-/// Most interruptions that are listed; more are only counted.
+/// Maximum number of interruptions listed; further ones are only counted.
 const LISTED: usize = 1000;
 
-/// Says when decoded pictures come, and how often none comes for longer than a frame.
+/// Reports when decoded pictures arrive, and how often none arrives for longer than a frame
 #[derive(Parser)]
 struct Options {
     /// Bytes of a picture
@@ -60,7 +63,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Reads to the end; what is left of a picture that is not complete is none.
+/// Reads to the end of the input. An incomplete picture does not count.
 fn watch(input: &mut impl Read, picture: u64, view: &mut View) -> io::Result<()> {
     let mut buffer = vec![0; 1 << 16];
     let mut bytes = 0;
@@ -79,28 +82,28 @@ fn watch(input: &mut impl Read, picture: u64, view: &mut View) -> io::Result<()>
     }
 }
 
-/// What came, and when.
+/// Arrivals of pictures so far.
 struct View {
-    /// From one picture to the next if all is well.
+    /// Nominal time between pictures.
     interval: Duration,
     pictures: u64,
-    /// When the first and the last came.
+    /// Arrival of the first and of the last picture.
     seen: Option<(Instant, Instant)>,
     longest: Duration,
     counts: [u64; BOUNDS.len()],
     listed: Vec<Interruption>,
 }
 
-/// A time without pictures.
+/// A period without pictures.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 struct Interruption {
-    /// When it ended, in seconds from the first picture on.
+    /// Time of its end, in seconds since the first picture.
     at_s: f64,
-    /// When it ended, in seconds since 1970.
+    /// Time of its end, in seconds since 1970.
     unix_s: f64,
     /// Number of the picture that ended it, from 0.
     picture: u64,
-    /// From the picture before to that one.
+    /// Time between the picture before and that one.
     between_ms: f64,
 }
 
@@ -116,7 +119,7 @@ impl View {
         }
     }
 
-    /// A picture is complete.
+    /// Records a complete picture.
     fn picture(&mut self, now: Instant, time: SystemTime) {
         let (first, last) = self.seen.unwrap_or((now, now));
         let between = now - last;
@@ -151,18 +154,19 @@ impl View {
     }
 }
 
-/// The whole of it. The counts include each other: what is over 300 ms is over 100 ms too.
+/// Summary of a measurement. The counts are cumulative: an interruption over 300 ms counts as one
+/// over 100 ms too.
 #[derive(Debug, Serialize)]
 struct Report {
     pictures: u64,
-    /// From the first picture to the last.
+    /// Time from the first picture to the last.
     seconds: f64,
-    /// Longest time between two pictures.
+    /// Maximum time between two pictures.
     longest_ms: f64,
     over_100_ms: u64,
     over_200_ms: u64,
     over_300_ms: u64,
-    /// Those over 100 ms, the first thousand.
+    /// The first thousand interruptions over 100 ms.
     interruptions: Vec<Interruption>,
 }
 
@@ -190,7 +194,7 @@ impl std::fmt::Display for Report {
 mod tests {
     use super::*;
 
-    /// Pictures of ten bytes that come in pieces.
+    /// Pictures of ten bytes that arrive in pieces.
     struct Pieces(Vec<usize>);
 
     impl Read for Pieces {

@@ -1,17 +1,17 @@
 //! Structural similarity of two planes.
 
-/// Side of a block of which sums are kept; a window is two blocks wide and high.
+/// Side of a block for which sums are kept; a window is two blocks wide and high.
 const BLOCK: usize = 4;
 /// (K₁ L)² and (K₂ L)² of the paper, with L = 255.
 const C1: f64 = 0.01 * 0.01 * 255.0 * 255.0;
 const C2: f64 = 0.03 * 0.03 * 255.0 * 255.0;
 
-/// What is summed over the samples of a window.
+/// Sums over the samples of a window.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     left: u32,
     right: u32,
-    /// Of the squares of both.
+    /// Sum of the squares of both.
     squares: u32,
     products: u32,
 }
@@ -38,7 +38,7 @@ impl Sums {
         }
     }
 
-    /// The paper's equation 13, with the variances of samples: over one less than their number.
+    /// Returns the similarity by the paper's equation 13, with sample variances (divided by n − 1).
     fn similarity(self, samples: usize) -> f64 {
         let count = samples as f64;
         let (left, right) = (f64::from(self.left) / count, f64::from(self.right) / count);
@@ -50,7 +50,8 @@ impl Sums {
     }
 }
 
-/// Mean over all windows. Samples beyond the last whole block are in none; a plane smaller than a window is one.
+/// Returns the mean over all windows. Samples beyond the last whole block are ignored; a plane
+/// smaller than a window is one window.
 pub(super) fn of_planes(width: usize, left: &[u8], right: &[u8]) -> f64 {
     let (columns, rows) = (width / BLOCK, left.len() / width / BLOCK);
     if columns < 2 || rows < 2 {
@@ -73,7 +74,7 @@ pub(super) fn of_planes(width: usize, left: &[u8], right: &[u8]) -> f64 {
     total / ((columns - 1) * (rows - 1)) as f64
 }
 
-/// The sums of a row of blocks.
+/// Adds up a row of blocks.
 fn sum_blocks(width: usize, left: &[u8], right: &[u8], blocks: &mut [Sums]) {
     blocks.fill(Sums::default());
     for (left, right) in left.chunks_exact(width).zip(right.chunks_exact(width)) {
@@ -96,8 +97,8 @@ mod tests {
         // (2·100·110 + 6.5025) / (100² + 110² + 6.5025).
         let flat = of_planes(8, &[100; 64], &[110; 64]);
         assert!((flat - 22_006.502_5 / 22_106.502_5).abs() < 1e-12, "{flat}");
-        // A chequer of 100 and 120 against its negative: means 110, variances 100·64/63, covariance the negative of
-        // that. C₂ is 58.5225.
+        // A chequer of 100 and 120 against its negative: means 110, variances 100·64/63, covariance
+        // the negative of that. C₂ is 58.5225.
         let board: Vec<u8> = (0..64).map(|at| if (at + at / 8) % 2 == 0 { 100 } else { 120 }).collect();
         let negative: Vec<u8> = board.iter().map(|luma| 220 - luma).collect();
         let variance = 100.0 * 64.0 / 63.0;

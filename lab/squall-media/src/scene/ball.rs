@@ -4,10 +4,10 @@ use super::sine::{cosine, sine};
 use crate::noise::unit;
 use crate::picture::Picture;
 
-/// One ball: its size, path, spin and colour follow from seed and number.
+/// One ball: its size, path, spin and colour are derived from seed and number.
 #[derive(Debug)]
 pub(super) struct Ball {
-    /// Share of the picture's height.
+    /// Radius as a share of the picture's height.
     radius: f32,
     /// Angular speeds and phases of the path, across and down, in radians a frame.
     path: [[f32; 2]; 2],
@@ -62,7 +62,8 @@ impl Ball {
     }
 }
 
-/// Brightness of the ball's surface at (`dx`, `dy`) from its centre, in radii; it turns about the upright axis.
+/// Returns the brightness of the ball's surface at (`dx`, `dy`) from its centre, in radii; it turns
+/// about the vertical axis.
 fn luma(dx: f32, dy: f32, sin: f32, cos: f32) -> u8 {
     let dz = (1.0 - dx * dx - dy * dy).max(0.0).sqrt();
     let (turned_x, turned_z) = (dx * cos - dz * sin, dx * sin + dz * cos);

@@ -1,14 +1,14 @@
-//! What passes by: sky, two ranges of hills and a field, painted once and scrolled.
+//! The moving background: sky, two ranges of hills and a field, painted once and scrolled.
 
 use crate::noise::{layered, unit, value};
 use crate::picture::Picture;
 
 /// Scroll speeds in pixels a frame, for a picture 1920 wide: sky, far hills, near hills.
 const SPEEDS: [f32; 3] = [0.7, 2.1, 4.3];
-/// The same for the field, at the horizon and at the lower edge.
+/// Scroll speeds of the field, at the horizon and at the lower edge.
 const FIELD_SPEEDS: [f32; 2] = [5.0, 19.0];
 
-/// The painted bands, each wider than the picture and joining its own start.
+/// Painted bands, each wider than the picture and continuous at its ends.
 #[derive(Debug)]
 pub(super) struct Landscape {
     sky: Band,
@@ -17,7 +17,7 @@ pub(super) struct Landscape {
     speed_unit: f32,
 }
 
-/// Rows of a panorama in I420; `top` is where it lies in the picture.
+/// Rows of a panorama in I420; `top` is its position in the picture.
 #[derive(Debug)]
 struct Band {
     top: usize,
@@ -38,7 +38,7 @@ struct Hills {
 
 impl Landscape {
     pub(super) fn new(width: usize, height: usize, seed: u64) -> Self {
-        // A multiple of 128, so that noise of every cell size joins itself at the end.
+        // A multiple of 128, so that noise of every cell size is continuous at the ends.
         let panorama = (width * 3 / 2).next_multiple_of(128);
         let even = |share: f32| (height as f32 * share) as usize / 2 * 2;
         let horizon = even(0.56);
@@ -102,7 +102,7 @@ impl Band {
 impl Hills {
     fn draw(&self, picture: &mut Picture, shift: usize) {
         let (width, band) = (picture.width as usize, &self.band);
-        // An even shift keeps the masks of luma and chroma on each other.
+        // An even shift keeps the masks of luma and chroma aligned.
         let shift = shift % band.width / 2 * 2;
         for row in 0..band.rows {
             let (to, from) = ((band.top + row) * width, row * band.width);
@@ -119,7 +119,7 @@ impl Hills {
     }
 }
 
-/// Copies `from`, a circle, beginning at `shift`.
+/// Copies from the ring `from`, starting at `shift`.
 fn rotate(to: &mut [u8], from: &[u8], shift: usize) {
     let first = (from.len() - shift).min(to.len());
     let (head, tail) = to.split_at_mut(first);
@@ -127,7 +127,7 @@ fn rotate(to: &mut [u8], from: &[u8], shift: usize) {
     tail.copy_from_slice(&from[..tail.len()]);
 }
 
-/// Like [`rotate`], but only where the mask is set.
+/// As [`rotate`], but only where the mask is set.
 fn blend(to: &mut [u8], from: &[u8], mask: &[u8], shift: usize) {
     let first = (from.len() - shift).min(to.len());
     let (head, tail) = to.split_at_mut(first);

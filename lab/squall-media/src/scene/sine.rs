@@ -1,5 +1,5 @@
-//! The sine by the four operations alone: unlike those of mathematical libraries it is the same on every machine, and
-//! so are the pictures.
+//! The sine by the four arithmetic operations alone: unlike those of mathematical libraries it is
+//! identical on every machine, and so are the pictures.
 
 use std::f64::consts::{PI, TAU};
 
@@ -8,14 +8,14 @@ pub(super) fn sine(angle: f64) -> f64 {
     // To −π…π, then to a quarter of a turn on both sides of 0, as sin(π − x) = sin x.
     let turned = angle - (angle / TAU).round() * TAU;
     let x = if turned.abs() > PI / 2.0 { PI.copysign(turned) - turned } else { turned };
-    // The series of Taylor; the first term that is left out is below 1e-12 there.
+    // Taylor series; the first omitted term is below 1e-12 in this range.
     (1..8).rev().fold(1.0, |sum, term| {
         let step = f64::from(2 * term);
         1.0 - x * x / (step * (step + 1.0)) * sum
     }) * x
 }
 
-/// Cosine, likewise.
+/// Cosine with the same precision.
 pub(super) fn cosine(angle: f64) -> f64 {
     sine(angle + PI / 2.0)
 }

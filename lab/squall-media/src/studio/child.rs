@@ -9,21 +9,22 @@ use std::thread::JoinHandle;
 
 use super::error::StudioError;
 
-/// Longest line of a message that is looked at, in bytes.
+/// Maximum length of a message's line that is read, in bytes.
 const MAX_LINE: u64 = 4096;
 
-/// The program, which ends when this is dropped.
+/// The running program, which ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Running {
     child: Child,
     doing: &'static str,
-    /// Reads the messages of the program, which would block otherwise, and keeps the first complaint.
+    /// Reads the messages of the program, which would block otherwise, and keeps the first error.
     listener: Option<JoinHandle<String>>,
 }
 
 impl Running {
-    /// Starts ffmpeg with its output on a pipe, and its input if `fed`. Each line of its messages that `parse` takes is
-    /// sent to the receiver; the first other one is the complaint if it fails.
+    /// Starts ffmpeg with its output on a pipe, and its input if `fed`. Each line of its messages
+    /// that `parse` accepts is sent to the receiver; the first other one is the error message on
+    /// failure.
     pub(super) fn start<T: Send + 'static>(
         program: &OsStr,
         args: &[OsString],
@@ -35,7 +36,7 @@ impl Running {
         command.args(["-nostdin", "-hide_banner", "-v", "error", "-protocol_whitelist", "file,pipe"]);
         command.args(args).stdin(if fed { Stdio::piped() } else { Stdio::null() });
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A Ctrl-C on the terminal is for the parent, who ends the program.
+        // A Ctrl-C on the terminal is for the parent, which ends the program.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let mut child = command.spawn().map_err(|source| cannot_start(program, source))?;
@@ -46,7 +47,7 @@ impl Running {
             while lines.by_ref().take(MAX_LINE).read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
                 let text = String::from_utf8_lossy(&line);
                 match parse(&text) {
-                    // The receiver is gone once it has enough.
+                    // The receiver may have been dropped after enough lines.
                     Some(one) => drop(sender.send(one)),
                     None if first.is_empty() && !text.starts_with('#') => first = line.clone(),
                     None => {}
@@ -67,7 +68,7 @@ impl Running {
         BufReader::with_capacity(1 << 16, output)
     }
 
-    /// Waits for its end, after its output has ended.
+    /// Waits for the end of the program, after its output has ended.
     pub(super) fn finish(mut self) -> Result<(), StudioError> {
         let doing = self.doing;
         let status = self.child.wait().map_err(StudioError::io(doing))?;
@@ -92,14 +93,16 @@ pub(super) fn words(text: &str) -> Vec<OsString> {
     text.split_whitespace().map(Into::into).collect()
 }
 
-/// The path as ffmpeg's own name for a local file, so that no path is taken for an option or an address.
+/// Returns the path as ffmpeg's URL of a local file, so that no path is mistaken for an option or
+/// an address.
 pub(super) fn as_url(path: &Path) -> OsString {
     let mut url = OsString::from("file:");
     url.push(path);
     url
 }
 
-/// The first line of a message, without the part that names the speaker (`[mov @ 0x55d0] `) or the file (`file:name: `).
+/// Returns the first line of a message, without the prefix of the component (`[mov @ 0x55d0] `) or
+/// the file (`file:name: `).
 pub(super) fn complaint(message: &[u8]) -> String {
     let message = String::from_utf8_lossy(message);
     let line = message.lines().next().unwrap_or_default().trim();
@@ -108,7 +111,7 @@ pub(super) fn complaint(message: &[u8]) -> String {
     named.map_or(line, |(_, text)| text).to_owned()
 }
 
-/// Reads until all parts are full; returns whether it could. The end before the first part is no error.
+/// Reads until all parts are full; returns `false` if the input ends before the first part.
 pub(super) fn read_whole(from: &mut impl Read, to: &mut [&mut [u8]]) -> io::Result<bool> {
     for (index, part) in to.iter_mut().enumerate() {
         match from.read_exact(part) {

@@ -1,38 +1,38 @@
-//! How films are encoded.
+//! Encodings of films.
 
 use std::{fmt, str::FromStr};
 
 use super::rate::FrameRate;
 use crate::ivf::IvfCodec;
 
-/// Layers of the pictures of [`Coding::Svc`], over and over: 7.5, 15 and 30 of 30 pictures a second.
+/// Layers of the pictures of [`Coding::Svc`], repeated: 7.5, 15 and 30 of 30 pictures a second.
 const LAYERS: [u8; 4] = [0, 2, 1, 2];
 
 /// Seconds from one key frame to the next.
 const KEY_SECONDS: f64 = 2.0;
 
-/// How a film is encoded. All have a key frame every two seconds, and no key frame besides.
+/// Encoding of a film. All have a key frame exactly every two seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coding {
-    /// H.264 by libx264: between two frames that others need one B frame that none needs.
+    /// H.264 by libx264: between two reference frames, one B frame that no other needs.
     H264,
-    /// VP9 by libvpx: each frame needs the one before.
+    /// VP9 by libvpx: each frame needs the previous one.
     Vp9,
-    /// VP9 by libvpx in three temporal layers, 0 2 1 2: none needs the highest.
+    /// VP9 by libvpx in three temporal layers, 0 2 1 2: no frame needs the highest layer.
     Svc,
 }
 
 impl Coding {
-    /// All.
+    /// All encodings.
     pub const ALL: [Self; 3] = [Self::H264, Self::Vp9, Self::Svc];
 
-    /// Layers, if it has more than one.
+    /// Returns the number of layers, if there is more than one.
     #[must_use]
     pub fn layers(self) -> Option<u8> {
         (self == Self::Svc).then_some(3)
     }
 
-    /// ffmpeg's name for the encoder.
+    /// Returns ffmpeg's name for the encoder.
     pub(super) fn encoder(self) -> &'static str {
         match self {
             Self::H264 => "libx264",
@@ -47,7 +47,7 @@ impl Coding {
         }
     }
 
-    /// Pictures from one key frame to the next; layers begin again with each.
+    /// Returns the pictures from one key frame to the next; layers restart with each.
     pub(super) fn key_interval(self, rate: FrameRate) -> u64 {
         let step = if self == Self::Svc { LAYERS.len() as f64 } else { 1.0 };
         ((KEY_SECONDS * rate.fps() / step).round().max(1.0) * step) as u64

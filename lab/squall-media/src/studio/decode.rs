@@ -1,4 +1,4 @@
-//! What a decoder makes of a stream, whole or with holes.
+//! Decoding of a stream, complete or with losses.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -15,31 +15,33 @@ use crate::picture::Picture;
 
 const DECODING: &str = "decoding";
 
-/// Pictures of an IVF file as ffmpeg decodes what is there, in the order in which it gives them: that of display, but for
-/// what follows a lost key frame.
+/// Pictures of an IVF file as decoded by ffmpeg, in its output order: that of display, except after
+/// a lost key frame.
 ///
-/// Frames whose references are missing are decoded all the same, as players do: H.264 conceals the loss, VP9 goes on
-/// from older pictures. Nothing is made up for frames that are missing: they have no pictures.
+/// Frames whose references are missing are decoded too, as in players: H.264 conceals the loss, VP9
+/// continues from older pictures. Missing frames have no pictures.
 ///
-/// The time unit of the file is a picture. Each picture is identified by the position of its frame in the file. Its time
-/// would not do: once times have gone back ffmpeg guesses them, and then all later ones may be those of a neighbour.
+/// The time unit of the file is a picture. Each picture is identified by the position of its frame
+/// in the file. Its time is not suitable: once times have gone back ffmpeg guesses them, and all
+/// later ones may then be those of a neighbour.
 #[derive(Debug)]
 pub struct Decoded {
     output: BufReader<ChildStdout>,
-    /// Where the frame of each picture is.
+    /// Positions of the pictures' frames.
     positions: Receiver<u64>,
-    /// The place in the order of display of the frame that is there.
+    /// Index in display order, by the position of the frame.
     places: HashMap<u64, u64>,
-    /// Ends with this.
+    /// Ends when this is dropped.
     _running: Running,
 }
 
 impl Decoded {
-    /// Starts with the first picture. One thread: with more, the concealment would depend on their timing.
+    /// Starts decoding at the first picture. One thread: with more, the concealment would depend on
+    /// their timing.
     ///
     /// # Errors
-    /// When the file is no IVF file, or ffmpeg does not start. Frames that cannot be decoded show as pictures that are
-    /// not there.
+    /// If the file is not an IVF file, or ffmpeg does not start. Frames that cannot be decoded
+    /// appear as missing pictures.
     pub fn open(ffmpeg: &OsStr, path: &Path) -> Result<Self, StudioError> {
         let places = places(path).map_err(StudioError::io(DECODING))?;
         let mut args = words("-v info -nostats -f ivf -threads 1 -flags +output_corrupt -i");
@@ -50,11 +52,11 @@ impl Decoded {
         Ok(Self { output: running.output(), positions, places, _running: running })
     }
 
-    /// Puts the next picture in the place of `picture`, which has its size, and gives its place in the order of display;
-    /// `None` after the last.
+    /// Stores the next picture in `picture`, which has its size, and returns its index in display
+    /// order; `None` after the last.
     ///
     /// # Errors
-    /// When a picture is cut off, or ffmpeg does not report its frame.
+    /// If a picture is incomplete, or ffmpeg does not report its frame.
     pub fn next_into(&mut self, picture: &mut Picture) -> Result<Option<u64>, StudioError> {
         let planes = &mut [&mut picture.y[..], &mut picture.u, &mut picture.v];
         if !read_whole(&mut self.output, planes).map_err(StudioError::io(DECODING))? {
@@ -65,7 +67,7 @@ impl Decoded {
     }
 }
 
-/// Where each frame of the file begins, and its place in the order of display.
+/// Returns the position of each frame of the file, with its index in display order.
 fn places(path: &Path) -> std::io::Result<HashMap<u64, u64>> {
     let reader = IvfReader::new(BufReader::new(File::open(path)?))?;
     let mut position = HEADER_BYTES as u64;
@@ -79,7 +81,8 @@ fn places(path: &Path) -> std::io::Result<HashMap<u64, u64>> {
         .collect()
 }
 
-/// Whether this ffmpeg reports where the frames of pictures are: the latest do not.
+/// Returns `true` if this ffmpeg reports the positions of pictures' frames; the latest versions do
+/// not.
 pub(super) fn has_positions(ffmpeg: &OsStr) -> Result<bool, StudioError> {
     let args = "-nostdin -hide_banner -v info -nostats -f lavfi -i color=s=16x16:d=0.04 \
                 -vf showinfo=checksum=0 -f null -";
@@ -87,12 +90,12 @@ pub(super) fn has_positions(ffmpeg: &OsStr) -> Result<bool, StudioError> {
     Ok(String::from_utf8_lossy(&output.stderr).lines().any(|line| reported_position(line).is_some()))
 }
 
-/// Where the frame of a picture is, if a line is that of ffmpeg's `showinfo` about it.
+/// Returns the position of a picture's frame, if a line is a report of ffmpeg's `showinfo`.
 fn position(line: &str) -> Option<u64> {
     reported_position(line)?.parse().ok()
 }
 
-/// The position as `showinfo` writes it: -1 if the picture is of no file.
+/// Returns the position in a line of `showinfo`: -1 if the picture does not come from a file.
 fn reported_position(line: &str) -> Option<&str> {
     let (_, about) = line.split_once("showinfo")?.1.split_once(" pos:")?;
     about.split_whitespace().next()

@@ -1,4 +1,4 @@
-//! Encoding with ffmpeg, and what each frame is.
+//! Encoding with ffmpeg, and classification of the frames.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -14,39 +14,40 @@ use crate::picture::Picture;
 
 const ENCODING: &str = "encoding";
 
-/// What to encode with.
+/// Settings of an encode.
 #[derive(Clone, Debug)]
 pub struct Encoding {
     /// The `ffmpeg` program.
     pub ffmpeg: OsString,
-    /// How.
+    /// Kind of encoding.
     pub coding: Coding,
-    /// Bits per second to aim at.
+    /// Target bits per second.
     pub bitrate_bps: u64,
-    /// Most pictures.
+    /// Maximum number of pictures.
     pub pictures: u64,
 }
 
 /// A frame of an encode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodedFrame {
-    /// Its picture, counted from 0 in the order of display.
+    /// Index of its picture, from 0 in display order.
     pub picture: u64,
-    /// What is lost with it.
+    /// Kind of the frame.
     pub kind: FrameKind,
-    /// Its temporal layer, 0 if there is one only.
+    /// Temporal layer; 0 if there is only one.
     pub layer: u8,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
-/// Encodes the footage into an IVF file; gives the frames in decoding order, which is that of the file.
+/// Encodes the footage into an IVF file; returns the frames in decoding order, which is that of the
+/// file.
 ///
-/// The same ffmpeg makes the same bytes, as it encodes in one thread: with two, the rate control of libx264 depends on how
-/// far the other has come, and no two encodes are alike.
+/// The same ffmpeg always produces the same bytes, because it encodes in one thread: with two, the
+/// rate control of libx264 depends on their relative progress, and no two encodes are identical.
 ///
 /// # Errors
-/// When ffmpeg or the output fail, or the footage has no picture.
+/// If ffmpeg or the output fail, or the footage has no picture.
 pub fn encode(
     footage: &Footage,
     encoding: &Encoding,
@@ -67,7 +68,7 @@ pub fn encode(
         let fed = feeder.join().expect("it does not panic");
         Ok::<_, StudioError>((frames.and_then(|()| file.close()), fed))
     })?;
-    // What went wrong first: the film, then the encoder, then what was made of its output.
+    // Report the first failure: of the source, then of the encoder, then of its output.
     fed?;
     running.finish()?;
     let frames = frames?;
@@ -77,7 +78,8 @@ pub fn encode(
     Ok(frames)
 }
 
-/// Writes pictures until there are no more, or the encoder takes no more; it will say why.
+/// Writes pictures until there are no more, or the encoder accepts no more; the encoder then
+/// reports the reason.
 fn feed(
     pictures: &mut super::Pictures,
     size: (u32, u32),
@@ -100,7 +102,7 @@ fn feed(
 fn arguments(footage: &Footage, encoding: &Encoding) -> Vec<OsString> {
     let ((width, height), rate, coding) = (footage.size, footage.rate, encoding.coding);
     let bits = encoding.bitrate_bps;
-    // Half a second: what a live encoder may run ahead of its rate.
+    // Half a second: the amount by which a live encoder may exceed its rate.
     let buffer = (bits / 2).max(1);
     let (encoder, keys) = (coding.encoder(), coding.key_interval(rate));
     let common = format!(
@@ -109,7 +111,7 @@ fn arguments(footage: &Footage, encoding: &Encoding) -> Vec<OsString> {
          -colorspace bt709 -color_primaries bt709 -color_trc bt709 -color_range tv"
     );
     let own = if coding == Coding::H264 {
-        // No look-ahead, which would hold pictures back.
+        // No look-ahead, which would delay pictures.
         "-preset veryfast -bf 1 -b_strategy 0 -b-pyramid none -sc_threshold 0 \
          -x264-params rc-lookahead=0:sync-lookahead=0:mbtree=0 \
          -f tee [f=framecrc:flush_packets=1]pipe:2|[f=h264]pipe:1"
@@ -120,7 +122,7 @@ fn arguments(footage: &Footage, encoding: &Encoding) -> Vec<OsString> {
             "-ts-parameters ts_number_layers=3:ts_target_bitrate={low},{middle},{all}:ts_rate_decimator=4,2,1:\
              ts_periodicity=4:ts_layer_id=0,2,1,2:ts_layering_mode=3"
         );
-        // At a constant rate: else libvpx gives layers many times what was asked for.
+        // Constant rate: otherwise libvpx gives layers many times the requested rate.
         format!(
             "-deadline realtime -cpu-used 7 -lag-in-frames 0 -auto-alt-ref 0 -minrate {bits} -error-resilient 1 \
              {} -f ivf pipe:1",
@@ -130,7 +132,7 @@ fn arguments(footage: &Footage, encoding: &Encoding) -> Vec<OsString> {
     [words(&common), words(&own)].concat()
 }
 
-/// The file with the encode, and its frames. Its time unit is a picture.
+/// The file of the encode, and its frames. Its time unit is a picture.
 struct EncodeFile<W> {
     writer: IvfWriter<W>,
     coding: Coding,
@@ -148,7 +150,8 @@ impl<W: Write> EncodeFile<W> {
         Ok(Self { writer, coding, rate: footage.rate, frames: Vec::new() })
     }
 
-    /// A byte stream has neither times nor lengths; ffmpeg reports both beside it, before each frame.
+    /// A byte stream has neither times nor lengths; ffmpeg reports both separately, before each
+    /// frame.
     fn take_h264(
         &mut self,
         mut stream: impl Read,
@@ -193,12 +196,12 @@ impl<W: Write> EncodeFile<W> {
     }
 }
 
-/// What ffmpeg's `framecrc` says of a frame.
+/// Report of ffmpeg's `framecrc` about a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Report {
-    /// Its place in the order of display, if the time base is a picture.
+    /// Index in display order, if the time base is a picture.
     place: i64,
-    /// Its size in bytes.
+    /// Size in bytes.
     size: usize,
 }
 

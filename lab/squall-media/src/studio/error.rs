@@ -1,4 +1,4 @@
-//! Why pictures could not be made or decoded.
+//! Errors of the studio.
 
 use std::{ffi::OsString, io, path::PathBuf};
 
@@ -7,7 +7,7 @@ use thiserror::Error;
 use super::coding::Coding;
 use crate::picture::SizeError;
 
-/// Why pictures could not be made or decoded: always one line.
+/// Failure to produce or decode pictures, always one line.
 #[derive(Debug, Error)]
 pub enum StudioError {
     /// A program is not installed.
@@ -16,10 +16,10 @@ pub enum StudioError {
         /// The program.
         program: OsString,
     },
-    /// It is installed without an encoder.
+    /// The program lacks an encoder.
     #[error("this ffmpeg cannot encode {coding}: it is built without {encoder}")]
     NoEncoder {
-        /// What was to be made.
+        /// Requested encoding.
         coding: Coding,
         /// Its name for the encoder.
         encoder: &'static str,
@@ -27,31 +27,31 @@ pub enum StudioError {
     /// Its `showinfo` filter has no `pos`, which identifies pictures for [`Decoded`](super::Decoded).
     #[error("this ffmpeg does not report where frames are in their file: version 5 does, the latest do not")]
     NoPositions,
-    /// A file is no film.
+    /// A file is not a film.
     #[error("{}: {problem}", .path.display())]
     Film {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the error.
         problem: String,
     },
-    /// ffmpeg failed, or its output is wrong.
+    /// ffmpeg failed, or its output is invalid.
     #[error("ffmpeg {doing}: {complaint}")]
     Failed {
-        /// What it was doing.
+        /// Operation in progress.
         doing: &'static str,
-        /// Its message, or what was wrong with its output.
+        /// ffmpeg's message, or a description of the invalid output.
         complaint: String,
     },
-    /// A size that pictures cannot have.
+    /// An invalid size of pictures.
     #[error(transparent)]
     Size(#[from] SizeError),
-    /// The system refused a pipe or a file.
+    /// The operating system refused a pipe or a file.
     #[error("ffmpeg {doing}: {source}")]
     Io {
-        /// What was being done.
+        /// Operation in progress.
         doing: &'static str,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
 }
@@ -65,7 +65,7 @@ impl StudioError {
         move |source| Self::Io { doing, source }
     }
 
-    /// Whether ffmpeg is missing or lacks what is needed.
+    /// Returns `true` if ffmpeg or one of its required features is missing.
     #[must_use]
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Missing { .. } | Self::NoEncoder { .. } | Self::NoPositions)

@@ -14,7 +14,7 @@ use crate::scene::Scene;
 
 pub(super) const READING: &str = "reading the film";
 
-/// Pictures of one size and rate, which can be looked at again and again: the same each time.
+/// Pictures of one size and rate, which can be read repeatedly with the same result.
 #[derive(Clone, Debug)]
 pub struct Footage {
     origin: Origin,
@@ -27,23 +27,24 @@ pub struct Footage {
 
 #[derive(Clone, Debug)]
 enum Origin {
-    /// Drawn from a seed, without end.
+    /// Drawn from a seed, endless.
     Scene(u64),
     File(PathBuf),
 }
 
 impl Footage {
-    /// The [`Scene`] of a seed: 1280×720, 30 pictures a second, without end.
+    /// Returns the [`Scene`] of a seed: 1280×720, 30 pictures a second, endless.
     #[must_use]
     pub fn scene(seed: u64, programs: &Programs) -> Self {
         let rate = FrameRate { rate: 30, scale: 1 };
         Self { origin: Origin::Scene(seed), ffmpeg: programs.ffmpeg.clone(), size: (1280, 720), rate }
     }
 
-    /// The first video of a file, in its own size, made even, and at its own rate.
+    /// Opens the first video of a file, in its own size, rounded to even numbers, and at its own
+    /// rate.
     ///
     /// # Errors
-    /// When the file cannot be opened or holds no video.
+    /// If the file cannot be opened or holds no video.
     pub fn open(path: &Path, programs: &Programs) -> Result<Self, StudioError> {
         let wrong = |problem: String| StudioError::Film { path: path.to_owned(), problem };
         let file = File::open(path).and_then(|mut file| file.read(&mut [0]));
@@ -60,10 +61,10 @@ impl Footage {
         Ok(Self { origin: Origin::File(path.to_owned()), ffmpeg: programs.ffmpeg.clone(), size, rate })
     }
 
-    /// Begins with the first picture.
+    /// Starts reading at the first picture.
     ///
     /// # Errors
-    /// When pictures cannot have that size, or ffmpeg does not start.
+    /// If pictures cannot have that size, or ffmpeg does not start.
     pub fn pictures(&self) -> Result<Pictures, StudioError> {
         check_size(self.size.0, self.size.1)?;
         let from = match &self.origin {
@@ -75,7 +76,7 @@ impl Footage {
 
     fn play(&self, path: &Path) -> Result<From, StudioError> {
         let (width, height) = self.size;
-        // One matrix and range for all, whatever the file has; pictures as they are stored.
+        // One matrix and range for all files; pictures are not rotated.
         let filter = format!(
             "fps={},scale={width}:{height}:flags=bicubic:out_color_matrix=bt709:out_range=tv,setsar=1,format=yuv420p",
             self.rate
@@ -88,7 +89,7 @@ impl Footage {
     }
 }
 
-/// Asks for the first video of a file.
+/// Queries the first video of a file.
 fn probe(path: &Path, ffprobe: &OsStr) -> Result<Output, StudioError> {
     let mut args = words("-v error -protocol_whitelist file,pipe -select_streams v:0 -show_entries");
     args.extend(words("stream=codec_name,width,height,avg_frame_rate -of default=noprint_wrappers=1"));
@@ -96,7 +97,7 @@ fn probe(path: &Path, ffprobe: &OsStr) -> Result<Output, StudioError> {
     output(ffprobe, args)
 }
 
-/// Its size, made even, and its rate; else why there is none.
+/// Returns its size, rounded to even numbers, and its rate, or an error.
 fn parse_probe(text: &str) -> Result<((u32, u32), FrameRate), &'static str> {
     let value =
         |name: &str| text.lines().find_map(|line| line.split_once('=').filter(|(key, _)| *key == name));
@@ -107,14 +108,14 @@ fn parse_probe(text: &str) -> Result<((u32, u32), FrameRate), &'static str> {
         let (count, seconds) = text.split_once('/')?;
         Some(count.parse::<f64>().ok()? / seconds.parse::<f64>().ok()?)
     });
-    // The rate of streams without a known one is 0/0.
+    // Streams without a known rate report 0/0.
     let fps = rate.filter(|fps| (0.1..=1000.0).contains(fps)).unwrap_or(30.0);
     let even = |side: u32| side.max(2) & !1;
     let rate = FrameRate::near(fps.clamp(1.0, 240.0)).expect("it is within its bounds");
     Ok(((even(width), even(height)), rate))
 }
 
-/// Pictures of a [`Footage`], one after the other.
+/// Pictures of a [`Footage`], one after another.
 #[derive(Debug)]
 pub struct Pictures {
     from: From,
@@ -127,10 +128,11 @@ enum From {
 }
 
 impl Pictures {
-    /// Puts the next picture in the place of `picture`, which has the size of the footage; returns whether there was one.
+    /// Stores the next picture in `picture`, which has the size of the footage; returns `false`
+    /// after the last.
     ///
     /// # Errors
-    /// When ffmpeg cannot read on.
+    /// If ffmpeg cannot continue.
     pub fn next_into(&mut self, picture: &mut Picture) -> Result<bool, StudioError> {
         match &mut self.from {
             From::Scene(scene, index) => {

@@ -8,25 +8,26 @@ use crate::frame::frame_time_us;
 /// Pictures per second, from 1 to 240.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameRate {
-    /// Pictures …
+    /// Number of pictures in `scale` seconds.
     pub rate: u32,
-    /// … in this many seconds. Never 0.
+    /// Number of seconds. Never 0.
     pub scale: u32,
 }
 
 impl FrameRate {
-    /// As a number.
+    /// Returns the rate as a number.
     #[must_use]
     pub fn fps(self) -> f64 {
         f64::from(self.rate) / f64::from(self.scale)
     }
 
-    /// The ratio nearest to a number: whole, or a whole number over 1.001 as in television; else in thousandths.
+    /// Returns the ratio nearest to a number: whole, or a whole number over 1.001 as in television;
+    /// otherwise in thousandths.
     ///
     /// `None` outside of 1 to 240.
     #[must_use]
     pub fn near(fps: f64) -> Option<Self> {
-        // First, so that what is decided of a number is decided of its thousandths as well.
+        // Rounded first, so that a number and its thousandths have the same result.
         let fps = (fps * 1000.0).round() / 1000.0;
         let whole = fps.round();
         let near = if (fps - whole).abs() < 1e-3 {
@@ -39,22 +40,22 @@ impl FrameRate {
         (1.0..=240.0).contains(&near.fps()).then_some(near)
     }
 
-    /// When picture `index` is taken, in microseconds from the first.
+    /// Returns the time of picture `index`, in microseconds from the first.
     #[must_use]
     pub fn time_us(self, index: u64) -> u64 {
         frame_time_us(index, self.fps())
     }
 
-    /// The picture whose time is nearest.
+    /// Returns the picture with the nearest time.
     #[must_use]
     pub fn index_at(self, us: u64) -> u64 {
         (us as f64 * self.fps() / 1e6).round() as u64
     }
 
-    /// Whole pictures taken within this time.
+    /// Returns the number of whole pictures within this time.
     #[must_use]
     pub fn pictures_within(self, us: u64) -> u64 {
-        // A microsecond for the rounding of times.
+        // One microsecond compensates for the rounding of times.
         ((us + 1) as f64 * self.fps() / 1e6).floor() as u64
     }
 }

@@ -1,4 +1,4 @@
-//! The whole way, if ffmpeg is there.
+//! End-to-end tests, if ffmpeg is available.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -10,7 +10,7 @@ use crate::frame::FrameKind;
 use crate::ivf::{IvfFrame, IvfReader, IvfWriter};
 use crate::picture::Picture;
 
-/// Whether to go on: without ffmpeg the test is skipped.
+/// Returns `false` if ffmpeg is missing: the test is then skipped.
 fn equipped(coding: Coding) -> bool {
     match check(&Programs::default(), coding) {
         Ok(()) => true,
@@ -44,7 +44,7 @@ fn small(pictures: u64, coding: Coding) -> (Footage, Encoding) {
     (footage, Encoding { ffmpeg: programs.ffmpeg, coding, bitrate_bps: 600_000, pictures })
 }
 
-/// Copies the frames that are wanted.
+/// Copies the wanted frames.
 fn copy(from: &Path, to: &Path, wanted: impl Fn(&IvfFrame) -> bool) {
     let reader = IvfReader::new(BufReader::new(File::open(from).unwrap())).unwrap();
     let mut writer = IvfWriter::new(File::create(to).unwrap(), reader.header()).unwrap();
@@ -53,7 +53,7 @@ fn copy(from: &Path, to: &Path, wanted: impl Fn(&IvfFrame) -> bool) {
     }
 }
 
-/// The pictures of a file with their places.
+/// Returns the pictures of a file with their indices.
 fn pictures(path: &Path, size: (u32, u32)) -> Vec<(u64, Picture)> {
     let mut decoded = Decoded::open("ffmpeg".as_ref(), path).unwrap();
     let mut picture = Picture::new(size.0, size.1).unwrap();
@@ -184,7 +184,7 @@ fn an_ffmpeg_that_does_not_report_where_frames_are_counts_as_missing() {
     let program = folder.0.join("ffmpeg");
     let script = "#!/bin/sh\ncase \"$*\" in\n*-encoders*) echo ' V....D libx264 H.264' ;;\n\
                   *) echo '[Parsed_showinfo_0 @ 0x1] n:   0 pts:      0 pts_time:0 duration: 1 fmt:yuv420p' >&2 ;;\nesac\n";
-    // By another process, as a file that is open for writing cannot be started.
+    // Written by another process, because a file that is open for writing cannot be executed.
     let write = "printf %s \"$1\" >\"$0\" && chmod +x \"$0\"";
     let written = Command::new("sh").args(["-c", write]).arg(&program).arg(script).status().unwrap();
     assert!(written.success());

@@ -1,37 +1,37 @@
-//! What one link does over time.
+//! The state of one link over time.
 
 use squall_trace::{Micros, mahimahi};
 
 use super::volume::Volume;
 use crate::link::{Link, Outlook, Service};
 
-/// What a mahimahi opportunity carries of packets, without the TUN header of a packet of full size.
+/// Bytes of packets in a mahimahi opportunity, less the TUN header of a full-size packet.
 const OPPORTUNITY: u64 = mahimahi::OPPORTUNITY - mahimahi::TUN_HEADER;
 
 /// The future of one link.
 #[derive(Debug, Clone)]
 pub(crate) struct Forecast {
-    /// Without gaps from time 0 on; moments lie between.
+    /// Contiguous from time 0; bursts (stages without length) lie in between.
     pub(super) stages: Vec<Stage>,
     pub(super) drops: bool,
     pub(super) delays_first: bool,
-    /// The largest packet that it takes at any time.
+    /// The link's MTU, which no change can exceed.
     pub(super) mtu: u32,
 }
 
-/// What a link does from one time to another, or at one moment if it is a burst.
+/// The service of a link over an interval, or at one moment for a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stage {
     pub(super) from: Micros,
     pub(super) to: Micros,
     pub(super) volume: Volume,
-    /// The least delay.
+    /// Minimum delay.
     pub(super) delay: Micros,
     pub(super) is_up: bool,
 }
 
 impl Forecast {
-    /// Runs an empty link until then.
+    /// Runs an empty link until `until` and records its stages.
     pub(crate) fn of<T: Clone>(mut link: Link<T>, until: Micros) -> Self {
         let mut forecast = Self {
             stages: Vec::new(),
@@ -56,7 +56,7 @@ impl Forecast {
         forecast
     }
 
-    /// Adds what comes next, or makes the last longer if it is the same.
+    /// Adds the next stage, or extends the last one if nothing has changed.
     fn add(&mut self, stage: Stage) {
         match self.stages.last_mut() {
             Some(last) if *last == (Stage { from: last.from, to: stage.from, ..stage }) => last.to = stage.to,
@@ -65,8 +65,8 @@ impl Forecast {
     }
 }
 
-/// The opportunities at `now`, as a packet sees them that has waited: not if an outage or a change of the
-/// rate comes at the same time, which the link puts first.
+/// The opportunities at `now` for a packet that already waits. `None` if an outage or a change of
+/// the rate falls on the same time, because the link applies these first.
 fn burst(now: Micros, before: Outlook, outlook: Outlook) -> Option<Stage> {
     let Service::Opportunities { at, count } = before.service else { return None };
     let stays = matches!(outlook.service, Service::Opportunities { .. });

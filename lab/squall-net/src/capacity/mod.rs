@@ -1,18 +1,21 @@
-//! What a network can carry, computed before anything is sent: the most that a sender with its future could use.
+//! Capacity of a network, computed before anything is sent: an upper bound for a sender with
+//! perfect foresight.
 //!
-//! [`bottlenecks`] lets the links of a network run without packets and writes down what they would have done for
-//! some: the code that serves packets also reports its rates, opportunities, delays and outages, so the two
-//! cannot disagree. The forecast is never less than what packets get. It is more in these points:
+//! [`bottlenecks`] runs the links of a network without packets and records the service that packets
+//! would have had. The code that serves packets also reports its rates, opportunities, delays and
+//! outages, so the two cannot disagree. The forecast is never below the service that packets get.
+//! It is above it in these points:
 //!
-//! - Random loss and full queues are left out: a sender with the future loses nothing to either.
-//! - Policers are left out too: a link that has one counts with its rate.
-//! - Jitter counts as its least possible value, and a packet never waits for one before it on the line.
-//! - When the delay falls, what was carried shortly before counts as arriving with what is carried after it.
-//!   In truth only a packet that is being sent at that moment does.
-//! - Lengths of time are cut to whole microseconds in favour of the packet; a delay on a ramp is the least of
-//!   its millisecond.
-//! - An opportunity of a mahimahi trace counts as 1,500 bytes, which a packet of 1,500 uses in full and smaller
-//!   ones do not: each takes 4 bytes more than its size.
+//! - Random loss and full queues are left out: a sender with perfect foresight loses nothing to
+//!   either.
+//! - Policers are left out too: a link with a policer counts at its full rate.
+//! - Jitter counts as its least possible value, and no packet waits behind another in flight.
+//! - When the delay falls, data sent shortly before counts as arriving with the data sent after it.
+//!   In reality this holds only for a packet that is being sent at that moment.
+//! - Durations are rounded to whole microseconds in favour of the packet; a delay on a ramp is the
+//!   least of its millisecond.
+//! - An opportunity of a mahimahi trace counts as 1,500 bytes. A packet of 1,500 bytes uses it in
+//!   full; smaller ones do not, because each takes 4 bytes more than its size.
 
 mod forecast;
 mod reach;
@@ -38,31 +41,32 @@ use crate::{
     network::Network,
 };
 
-/// One serialiser with the paths that share it; mostly that is one.
+/// One serialiser with the paths that share it (usually a single one).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bottleneck {
-    /// The paths, in the order of the configuration. The clairvoyant sends each packet over the best of them.
+    /// Indices of the paths in the configuration. The clairvoyant sends each packet over the best
+    /// of them.
     pub paths: Vec<usize>,
-    /// The largest packet it takes at any time, in bytes (IP size).
+    /// Largest packet that passes at any time, in bytes (IP size).
     pub mtu: u32,
-    /// What it can carry, in order of time; nothing between them.
+    /// Capacity in order of time; zero between stretches.
     pub stretches: Vec<Stretch>,
 }
 
-/// What the links of one direction can carry from time 0 until `until`, bottleneck by bottleneck.
+/// Returns the capacity of the links of one direction from time 0 until `until`, per bottleneck.
 ///
-/// The same paths and seed as for [`Network::new`] give the future of that network.
+/// With the same paths and seed as for [`Network::new`], the result is the future of that network.
 ///
 /// # Errors
 ///
-/// Those of [`Network::new`].
+/// Errors of [`Network::new`].
 pub fn bottlenecks(
     paths: &[PathConfig],
     seed: u64,
     direction: Direction,
     until: Micros,
 ) -> Result<Vec<Bottleneck>, ConfigError> {
-    // What ends at `until` itself still counts.
+    // A stage that ends at `until` itself still counts.
     let until = until.saturating_add(1);
     let (trunks, links) = Network::<()>::new(paths, seed)?.into_links(direction);
     let trunks: Vec<_> = trunks.into_iter().map(|trunk| Forecast::of(trunk, until)).collect();
@@ -80,7 +84,8 @@ pub fn bottlenecks(
 }
 
 impl Bottleneck {
-    /// A shared serialiser with the paths behind it; without one, the serialiser of the only path.
+    /// Combines a shared serialiser with the paths behind it; without a trunk, there is one path
+    /// with its own serialiser.
     fn of(trunk: Option<&Forecast>, paths: &[(usize, Forecast)]) -> Self {
         let links = || paths.iter().map(|(_, link)| link);
         let own = links().map(|link| link.mtu).max().unwrap_or(0);

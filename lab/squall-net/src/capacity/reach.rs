@@ -1,17 +1,18 @@
-//! How long something may be handed over to arrive by a given time.
+//! Latest sending times for a given time of arrival.
 
 use squall_trace::Micros;
 
 use super::volume::Stretch;
 
-/// The latest moments of a bottleneck, by time of arrival.
+/// Latest sending times of a bottleneck, by time of arrival.
 ///
-/// What is carried before a moment may end in the same packet as what is carried at it, and arrive with it: so
-/// whatever is carried up to [`Reach::latest`] may be in time, and nothing after it.
+/// Data sent shortly before a moment may end in the same packet as data sent at that moment, and
+/// arrive with it. All data sent up to [`Reach::latest`] may therefore be in time, and nothing sent
+/// later.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reach {
     lines: Vec<Line>,
-    /// The earliest arrival from each line on.
+    /// The earliest arrival of each line and all lines after it.
     arrivals: Vec<Micros>,
 }
 
@@ -21,17 +22,17 @@ struct Line {
     lag: Micros,
 }
 
-/// A line that is the last to have something in by a given time.
+/// The last line that delivers anything by a given time.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Last {
     pub(super) to: Micros,
     pub(super) lag: Micros,
-    /// When a later line begins to arrive; [`Micros::MAX`] if none does.
+    /// First arrival of any later line; [`Micros::MAX`] if there is none.
     pub(super) until: Micros,
 }
 
 impl Reach {
-    /// That of these stretches, which are in order of time.
+    /// Builds the reach of these stretches, which are in order of time.
     pub fn of(stretches: &[Stretch]) -> Self {
         let mut arrivals: Vec<Micros> =
             stretches.iter().map(|stretch| stretch.from.saturating_add(stretch.lag)).collect();
@@ -42,20 +43,21 @@ impl Reach {
         Self { lines, arrivals }
     }
 
-    /// The latest moment at which anything is carried that may arrive by `by`; `None` if nothing does.
+    /// Returns the latest sending time of data that may arrive by `by`; `None` if nothing arrives.
     pub fn latest(&self, by: Micros) -> Option<Micros> {
         let last = self.last(by)?;
         Some(last.to.min(by - last.lag))
     }
 
-    /// The time at which the first of all arrives; `None` if nothing ever does.
+    /// Returns the time of the first arrival; `None` if nothing ever arrives.
     pub fn first(&self) -> Option<Micros> {
         self.arrivals.first().copied().filter(|at| *at != Micros::MAX)
     }
 
     pub(super) fn last(&self, by: Micros) -> Option<Last> {
         let index = self.arrivals.partition_point(|at| *at <= by).checked_sub(1)?;
-        // The earliest arrival from here on is not after `by`, that from the next on is: so this line has it.
+        // The earliest arrival from this line on is at most `by`, that from the next line on is
+        // later: this line delivers it.
         let Line { to, lag } = self.lines[index];
         let until = self.arrivals.get(index + 1).copied().unwrap_or(Micros::MAX);
         (lag <= by).then_some(Last { to, lag, until })

@@ -1,4 +1,4 @@
-//! What a link with its own serialiser can carry.
+//! Capacity of a link with its own serialiser.
 
 use squall_trace::Micros;
 
@@ -8,22 +8,22 @@ use super::{
     volume::{Stretch, Volume},
 };
 
-/// A link whose delay before the serialiser has become longer serves for a while what was handed over before,
-/// in pieces of this length.
+/// If the delay before the serialiser has grown, the serialiser works off data sent earlier for a
+/// while. That interval is divided into pieces of this length.
 const PIECE: Micros = 1_000;
 
-/// What the link can carry, in order of time.
+/// Returns the capacity of the link in order of time.
 pub(super) fn stretches(link: &Forecast) -> Vec<Stretch> {
     spells(link)
         .flat_map(|spell| if link.delays_first { behind(spell.stages) } else { spell.before_delay() })
         .collect()
 }
 
-/// A time in which packets live on: if outages drop them, one without an outage.
+/// An interval that packets in flight survive: without outages, if outages drop packets.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Spell<'a> {
     stages: &'a [Stage],
-    /// The outage that ends it.
+    /// Begin of the outage that ends it.
     end: Option<Micros>,
 }
 
@@ -37,7 +37,7 @@ pub(super) fn spells(link: &Forecast) -> impl Iterator<Item = Spell<'_>> {
 }
 
 impl Spell<'_> {
-    /// Serialiser first, delay after it. What is under way when the spell ends is lost.
+    /// Serialiser first, then the delay. Packets in flight when the spell ends are lost.
     pub(super) fn before_delay(&self) -> Vec<Stretch> {
         let up = self.stages.iter().filter(|stage| stage.is_up && stage.volume != Volume::Rate(0));
         let mut stretches: Vec<Stretch> = up.map(departing).collect();
@@ -55,7 +55,7 @@ impl Spell<'_> {
 fn departing(stage: &Stage) -> Stretch {
     let Stage { from, to, volume, delay, .. } = *stage;
     match volume {
-        // Too late at the very time of the opportunity.
+        // A packet pushed at the very time of an opportunity cannot use it.
         Volume::Burst(_) => {
             let before = from.saturating_sub(1);
             Stretch { from: before, to: before, volume, lag: delay + from - before }
@@ -64,7 +64,7 @@ fn departing(stage: &Stage) -> Stretch {
     }
 }
 
-/// Delay first: what the serialiser does at a time is for what was handed over early enough to be there.
+/// Delay first: the service at a given time is for data that was sent early enough to be there.
 fn behind(stages: &[Stage]) -> Vec<Stretch> {
     let lines: Vec<Stretch> = stages
         .iter()
@@ -91,7 +91,7 @@ fn behind(stages: &[Stage]) -> Vec<Stretch> {
     stretches
 }
 
-/// What is served from `now` to `end`, by the time it was handed over.
+/// Adds the service from `now` to `end`, attributed to the sending times of the data.
 fn served(volume: Volume, mut now: Micros, end: Micros, reach: &Reach, stretches: &mut Vec<Stretch>) {
     while now < end {
         let Some(last) = reach.last(now) else {
@@ -108,7 +108,7 @@ fn served(volume: Volume, mut now: Micros, end: Micros, reach: &Reach, stretches
             now = until;
             continue;
         }
-        // Nothing arrives now: what is served was handed over before the delay became longer.
+        // No data arrives now: the data being served was sent before the delay grew.
         let rest = end.min(last.until);
         let (until, volume) = match volume {
             Volume::Rate(bps) => {
@@ -122,7 +122,7 @@ fn served(volume: Volume, mut now: Micros, end: Micros, reach: &Reach, stretches
     }
 }
 
-/// Bytes that a rate gives within this time, rounded up.
+/// Bytes at a rate within this time, rounded up.
 pub(super) fn bytes(bps: u64, micros: Micros) -> u64 {
     u64::try_from((u128::from(bps) * u128::from(micros)).div_ceil(8_000_000)).unwrap_or(u64::MAX)
 }

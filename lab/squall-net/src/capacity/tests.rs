@@ -1,4 +1,4 @@
-//! Saturated links against the forecast.
+//! Compares saturated links with the forecast.
 
 use proptest::prelude::*;
 use squall_units::Span;
@@ -6,7 +6,7 @@ use squall_units::Span;
 use super::*;
 use crate::link::PushOutcome;
 
-/// Data by the time it is there.
+/// Bytes that can arrive by this time.
 fn carried(stretches: &[Stretch], by: Micros) -> f64 {
     let Some(latest) = Reach::of(stretches).latest(by) else { return 0.0 };
     let volume = |stretch: &Stretch| match stretch.volume {
@@ -25,7 +25,7 @@ const END: Micros = 3_000_000;
 const STEP: Micros = 1_000;
 const SIZE: usize = 1_500;
 
-/// When each packet arrives if every path is full all the time, in order.
+/// Arrival times of all packets if every path is saturated, in order.
 fn saturated(paths: &[PathConfig], seed: u64) -> Vec<Micros> {
     let mut network = Network::new(paths, seed).unwrap();
     let mut arrivals = Vec::new();
@@ -44,7 +44,8 @@ fn saturated(paths: &[PathConfig], seed: u64) -> Vec<Micros> {
     arrivals
 }
 
-/// Never less than what arrives, and at most this number of packets more.
+/// Asserts that the forecast is never below the arrivals, and above them by at most this number of
+/// packets.
 fn assert_close(texts: &[&str], seed: u64, packets: f64) {
     let paths = paths(texts);
     let bottlenecks = bottlenecks(&paths, seed, Direction::Up, END).unwrap();
@@ -81,7 +82,8 @@ fn a_full_link_carries_what_was_forecast() {
         ("rate={steps=[['0s','8mbps'],['700ms','1mbps'],['900ms','0mbps'],['1s','5mbps']]}", 1.0),
         ("rate='8mbps'\nevents=[{at='500ms',rate='2mbps',over='1s'},{at='2s',rate='16mbps'}]", 1.0),
         ("rate='8mbps'\ndelay={steps=[['0s','10ms'],['1s','90ms']]}", 1.0),
-        // What leaves just before the delay falls keeps what leaves after it waiting, as long as it fell.
+        // Packets sent just before the delay falls hold up those sent after it, by as much as it
+        // fell.
         ("rate='8mbps'\ndelay={steps=[['0s','90ms'],['2s','30ms']]}", 41.0),
         ("rate='8mbps'\ndelay='10ms'\nevents=[{at='1s',delay='80ms',over='300ms'}]", 1.3),
         ("rate={millis=[1,2,2,5,9,9,14]}", 0.0),
@@ -127,7 +129,8 @@ fn a_shared_serialiser_is_one_bottleneck_with_the_shortest_way() {
     assert_eq!(bottlenecks[0].paths, [0, 1]);
     let forecast = |by| carried(&bottlenecks[0].stretches, by);
     assert_eq!(forecast(110_000), 100_000.0, "a byte each microsecond, 10 ms later");
-    // From 10 ms before the guest's outage until its end no path is up: one packet may end after it.
+    // From 10 ms before the guest's outage until its end no path is up. One packet may end after
+    // it.
     assert_eq!(forecast(1_310_000) - forecast(1_200_000), 1_500.0);
     assert_eq!(forecast(1_320_000) - forecast(1_310_000), 10_000.0);
     assert_close(
@@ -167,7 +170,7 @@ fn a_delay_before_the_serialiser_is_behind_what_was_handed_over() {
     assert!(stretches.windows(2).all(|pair| pair[0].from <= pair[1].from));
     let until = |lag| stretches.iter().filter(|stretch| stretch.lag == lag).map(|stretch| stretch.to).max();
     assert_eq!((stretches[0].from, until(10_000)), (0, Some(1_000_000)));
-    // From 1.01 to 1.05 s the serialiser has only what was handed over before the first second ended.
+    // From 1.01 to 1.05 s the serialiser only has data sent before the first second ended.
     let flat: Vec<_> = stretches.iter().filter(|stretch| stretch.from == stretch.to).collect();
     assert_eq!((flat.len(), flat[0].from, flat[0].lag), (40, 1_000_000, 10_000));
     let rest = stretches.last().unwrap();

@@ -1,4 +1,4 @@
-//! What a serialiser can carry that several paths share.
+//! Capacity of a serialiser that several paths share.
 
 use squall_trace::Micros;
 
@@ -8,7 +8,7 @@ use super::{
     volume::{Stretch, Volume},
 };
 
-/// The shortest way from the serialiser to the end, for a while.
+/// The shortest path from the serialiser to the receiver during an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Way {
     from: Micros,
@@ -16,10 +16,11 @@ struct Way {
     lag: Micros,
 }
 
-/// What the trunk can carry, in order of time. Each packet goes over the path that is the shortest then.
+/// Returns the capacity of the trunk in order of time. Each packet takes the shortest path at its
+/// time.
 ///
-/// Where no path lives what the trunk carries is lost, but for one packet of at most `mtu` that ends when one
-/// does again.
+/// While no path is up the trunk's service is lost, except one packet of at most `mtu` that ends
+/// when a path is up again.
 pub(super) fn stretches<'a>(
     trunk: &Forecast,
     paths: impl Iterator<Item = &'a Forecast>,
@@ -47,7 +48,7 @@ pub(super) fn stretches<'a>(
             _ => stretches.push(Stretch { from, to, volume, lag }),
         }
     }
-    // A moment is handed over to before its time, also where a rest goes on from it.
+    // A burst is entered before its time, also where a remainder continues from it.
     stretches.sort_by_key(|stretch| stretch.from);
     stretches
 }
@@ -60,21 +61,22 @@ fn volume(stage: &Stage) -> u64 {
     }
 }
 
-/// When a path takes packets from the trunk, and how long they are under way.
+/// Returns the intervals in which a path takes packets from the trunk, with their delay.
 fn ways(path: &Forecast) -> Vec<Way> {
     if path.drops {
         let alive = spells(path).flat_map(|spell| spell.before_delay());
         return alive.map(|Stretch { from, to, lag, .. }| Way { from, to, lag }).collect();
     }
     let way = |stage: &Stage| {
-        // Held back, it leaves with the first that leaves afterwards; behind a delay perhaps a little earlier.
+        // A packet that is held back leaves with the first one after the outage; behind a delay
+        // possibly slightly earlier.
         let lag = if stage.is_up || path.delays_first { stage.delay } else { Micros::MAX };
         Way { from: stage.from, to: stage.to, lag }
     };
     path.stages.iter().map(way).collect()
 }
 
-/// The shortest of all at each time; a gap where there is none.
+/// Returns the shortest delay of all paths over time; a gap where no path is up.
 fn best(paths: &[Vec<Way>]) -> Vec<Way> {
     let mut cuts: Vec<Micros> = paths.iter().flatten().flat_map(|way| [way.from, way.to]).collect();
     cuts.sort_unstable();
@@ -95,7 +97,7 @@ fn best(paths: &[Vec<Way>]) -> Vec<Way> {
     ways
 }
 
-/// The pieces of a stage with their ways; `None` where there is none.
+/// Divides a stage at the ends of the ways; `None` for pieces without a way.
 fn cut(stage: Stage, ways: &[Way]) -> Vec<(Stage, Option<Micros>)> {
     let first = ways.partition_point(|way| way.to <= stage.from);
     if stage.from == stage.to {

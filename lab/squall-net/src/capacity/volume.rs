@@ -1,33 +1,33 @@
-//! How much is carried, and when.
+//! Amounts of data over time.
 
 use serde::{Deserialize, Serialize};
 use squall_trace::Micros;
 
-/// What a bottleneck can carry for a while.
+/// The capacity of a bottleneck over an interval, or at one moment if `from` and `to` are equal.
 ///
-/// A byte that is carried at a moment `x` of the stretch (`from <= x < to`, or `x = from` of a moment, where
-/// both are equal) was handed over at `x` at the latest, and is there at `x + lag` at the earliest.
+/// A byte that is carried at time `x` of the stretch (`from <= x < to`, or `x = from` for a moment)
+/// was sent at `x` at the latest and arrives at `x + lag` at the earliest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stretch {
-    /// Its begin.
+    /// Its start.
     pub from: Micros,
-    /// Its end, or its begin if it is a moment.
+    /// Its end; equal to `from` for a single moment.
     pub to: Micros,
-    /// How much it can carry.
+    /// Amount of data that it can carry.
     pub volume: Volume,
-    /// From the latest time to hand over to the earliest arrival. [`Micros::MAX`]: what is carried here arrives
-    /// with what is carried in a later stretch, as its packet ends there.
+    /// Delay from the latest sending time to the earliest arrival. [`Micros::MAX`]: the data
+    /// arrives with that of a later stretch, in which its packet ends.
     pub lag: Micros,
 }
 
-/// How much a stretch can carry.
+/// Amount of data that a stretch can carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Volume {
-    /// Whatever is there.
+    /// No limit.
     Unlimited,
     /// Bits per second (IP size).
     Rate(u64),
-    /// Bytes in all (IP size).
+    /// Bytes in total (IP size).
     Burst(u64),
 }

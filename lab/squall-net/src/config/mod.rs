@@ -30,7 +30,7 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(from = "LinkPatch")]
 pub struct LinkConfig {
-    /// How fast packets are sent. Default: unlimited.
+    /// Rate of the serialiser. Default: unlimited.
     pub rate: RateConfig,
     /// Propagation delay. Default: none.
     pub delay: DelayConfig,
@@ -42,22 +42,22 @@ pub struct LinkConfig {
     pub duplicate: Ratio,
     /// Share of packets that arrive [damaged](crate::Damage). Default: none.
     pub corrupt: Ratio,
-    /// What happens to packets whose sender uses ECN. Default: they lose the field, as acknowledgements that count marks
-    /// are larger.
+    /// Treatment of packets whose sender uses ECN. Default: the field is cleared, because
+    /// acknowledgements that count marks are larger.
     pub ecn: EcnTreatment,
     /// Largest packet (IP size); larger ones are dropped. Default 1500 bytes, at most 65,535. A mahimahi trace
     /// takes no more than 1500.
     pub mtu: Size,
     /// The queue before the serialiser. Default: one and a half bandwidth-delay products, at least 30 kB.
     pub queue: QueueConfig,
-    /// What drops packets beyond a rate before they come to the queue. Default: nothing.
+    /// Drops packets beyond a rate before they reach the queue. Default: none.
     pub policer: Option<PolicerConfig>,
-    /// What outages do to packets. Default: drop them.
+    /// Effect of outages on packets. Default: they are dropped.
     pub outage: OutageMode,
-    /// Whether the delay comes before queue and serialiser, as in a downlink behind a long way or in mpshell.
-    /// Default: after them.
+    /// The delay comes before queue and serialiser, as in a downlink behind a long path or in
+    /// mpshell. Default: after them.
     pub delay_first: bool,
-    /// What changes, and when.
+    /// Changes over time.
     pub events: Vec<LinkEvent>,
 }
 
@@ -88,7 +88,7 @@ impl LinkConfig {
     ///
     /// # Errors
     ///
-    /// The file that cannot be read, or the line in it that is wrong.
+    /// The file that cannot be read, or its invalid line.
     pub fn load(&mut self, base: &Path) -> Result<(), TraceError> {
         self.rate.load(base)?;
         if let DelayConfig::Series(series) = &mut self.delay {
@@ -100,11 +100,11 @@ impl LinkConfig {
         Ok(())
     }
 
-    /// Finds what is out of range or contradicts itself.
+    /// Checks that all values are in range and consistent.
     ///
     /// # Errors
     ///
-    /// The first such field.
+    /// The first invalid field.
     pub fn check(&self) -> Result<(), ConfigError> {
         if !(1..=u64::from(u16::MAX)).contains(&self.mtu.bytes()) {
             return Err(ConfigError::Mtu(self.mtu));
@@ -126,13 +126,13 @@ impl LinkConfig {
         (self.mtu.bytes() as u32).min(self.mtu_bound())
     }
 
-    /// The largest packet that the link can be given to carry.
+    /// Upper bound of the MTU, which no event of the link can exceed.
     pub(crate) fn mtu_bound(&self) -> u32 {
         let mahimahi = matches!(self.rate, RateConfig::Mahimahi { .. });
         if mahimahi { DEFAULT_MTU as u32 } else { u16::MAX.into() }
     }
 
-    /// The size of a queue that is not given: one and a half bandwidth-delay products, at least 30 kB.
+    /// Default size of the queue: one and a half bandwidth-delay products, at least 30 kB.
     pub fn default_queue_bytes(&self) -> u64 {
         const LEAST: u64 = 30_000;
         let Some(bps) = self.rate.mean_bps() else { return u64::MAX };
@@ -153,7 +153,7 @@ impl std::str::FromStr for LinkConfig {
     }
 }
 
-/// The `key=value` pairs of a comma-separated text; a key alone means `true`.
+/// Splits a comma-separated text into `key=value` pairs; a key alone means `true`.
 fn pairs(text: &str) -> Result<impl Iterator<Item = (&str, &str)>, ConfigError> {
     if text.trim().contains(char::is_control) {
         return Err(ConfigError::Value("a link is described in one line of plain text".into()));

@@ -1,4 +1,4 @@
-//! A link of which only some fields are given.
+//! A link with optional fields.
 
 use std::{fmt::Display, str::FromStr};
 
@@ -17,7 +17,7 @@ use crate::{
     script::{LinkEvent, OutageMode},
 };
 
-/// The fields of a [`LinkConfig`], each of which may be missing.
+/// The fields of a [`LinkConfig`], each optional.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct LinkPatch {
@@ -34,7 +34,7 @@ pub(crate) struct LinkPatch {
     pub(crate) outage: Option<OutageMode>,
     pub(crate) delay_first: Option<bool>,
     pub(crate) events: Option<Vec<LinkEvent>>,
-    /// `reorder` of the comma form, which may come before the jitter it belongs to.
+    /// `reorder` of the comma form, which may come before the `jitter` that it belongs to.
     #[serde(skip)]
     pub(super) reorder: Option<bool>,
 }
@@ -64,7 +64,7 @@ impl LinkPatch {
         Ok(())
     }
 
-    /// These fields, and for those that are missing the ones of `other`.
+    /// Returns these fields, with those of `other` for the missing ones.
     pub(crate) fn or(self, other: Self) -> Self {
         Self {
             rate: self.rate.or(other.rate),

@@ -1,4 +1,4 @@
-//! A path: two links and what happens to both.
+//! A path: two links, and the events of both.
 
 use std::{path::Path, str::FromStr};
 
@@ -30,15 +30,15 @@ use crate::{
 pub enum Direction {
     /// From the client to the server.
     Up,
-    /// From the server to the client, as most flows go.
+    /// From the server to the client, the direction of most flows.
     #[default]
     Down,
 }
 
 /// A path between client and server.
 ///
-/// In TOML the fields of a link may stand beside the name and then hold for both directions; `up` and `down`
-/// override them. As text: `name=wifi,rate=20mbps,up.rate=5mbps,metered`.
+/// In TOML the fields of a link may stand next to the name and then apply to both directions; `up`
+/// and `down` override them. As text: `name=wifi,rate=20mbps,up.rate=5mbps,metered`.
 ///
 /// ```
 /// let path: squall_net::PathConfig = toml::from_str(r#"
@@ -53,43 +53,45 @@ pub enum Direction {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(from = "PathTable")]
 pub struct PathConfig {
-    /// What the path is called in reports. Default: empty, which a network replaces by `path0`, `path1`, ...
+    /// Name in reports. Default: empty, which a network replaces by `path0`, `path1`, ...
     pub name: String,
     /// From the client to the server.
     pub up: LinkConfig,
     /// From the server to the client.
     pub down: LinkConfig,
-    /// Whether traffic on the path costs money. Default: no.
+    /// Traffic on the path costs money. Default: no.
     pub metered: bool,
-    /// What sessions use the path for. The links do not depend on it. Default: primary.
+    /// Role of the path in sessions. It does not affect the links. Default: primary.
     pub role: Role,
-    /// What each side of a session may send on the path. The links do not depend on it. Default: no limit.
+    /// Limit of the rate at which each side of a session sends on the path. It does not affect the
+    /// links. Default: no limit.
     pub rate_limit: Option<Rate>,
-    /// Bytes that may leave at once under `rate_limit`. Default: what leaves in 100 ms, at least 15 kB.
+    /// Burst in bytes allowed under `rate_limit`. Default: 100 ms at that rate, at least 15 kB.
     pub rate_burst: Option<Size>,
     /// Bytes that a session may send and receive on the path in each `quota_period`. Default: no quota.
     pub quota: Option<Size>,
-    /// The period of `quota`, from the start of the run. Default: the whole run.
+    /// Period of `quota`, from the start of the run. Default: the whole run.
     pub quota_period: Option<Span>,
-    /// The name of another path whose queue and serialiser this path's packets pass, in both directions, before
-    /// their own loss and delay. Default: none.
+    /// Name of another path whose queue and serialiser the packets of this path pass, in both
+    /// directions, before their own loss and delay. Default: none.
     pub bottleneck: Option<String>,
-    /// The radio that both directions depend on, if there is one: their rate is then what it gives at best.
-    /// Default: none.
+    /// Radio that both directions depend on. The rate of the link is then that of the best
+    /// conditions. Default: none.
     pub radio: Option<RadioConfig>,
-    /// Times at random in which both directions carry less, or nothing. Not beside a shared bottleneck. Default: none.
+    /// Random intervals in which both directions carry less, or nothing. Not allowed with a shared
+    /// bottleneck. Default: none.
     pub stalls: Vec<StallConfig>,
-    /// What changes, and when, in one or both directions.
+    /// Changes over time, in one or both directions.
     pub events: Vec<PathEvent>,
 }
 
-/// Something that happens to a path at a given time. An event may change several things.
+/// An event of a path at a given time. One event may change several things.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PathEvent {
-    /// When, from the start of the run.
+    /// Time from the start of the run.
     pub at: Span,
-    /// The direction concerned. Default: both.
+    /// Affected direction. Default: both.
     pub direction: Option<Direction>,
     /// As [`LinkEvent::rate`].
     pub rate: Option<Rate>,
@@ -105,15 +107,15 @@ pub struct PathEvent {
     pub mtu: Option<Size>,
     /// As [`LinkEvent::outage`].
     pub outage: Option<Span>,
-    /// A NAT on the way forgets the client: from now on the server sees it at another port, and what it sends
-    /// to the old one is lost. Default: no.
+    /// A NAT on the path drops its mapping: from now on the server sees the client at another port,
+    /// and packets to the old one are lost. Default: no.
     #[serde(default)]
     pub rebind: bool,
 }
 
 impl PathEvent {
-    /// The part of the event that concerns links, if there is one or if the event is empty (which a link then
-    /// refuses).
+    /// Returns the part of the event that concerns links. `None` for a mere rebinding. An empty
+    /// event is kept, so that the link rejects it.
     fn for_link(&self) -> Option<LinkEvent> {
         let Self { at, rate, delay, over, loss, ecn, mtu, outage, rebind, .. } = self.clone();
         let event = LinkEvent { at, rate, delay, over, loss, ecn, mtu, outage };
@@ -122,7 +124,7 @@ impl PathEvent {
     }
 }
 
-/// `"none"` is what a point of an experiment sets where the path has no radio.
+/// `"none"` is for experiments whose points set the radio of a path that has none.
 impl TextOrTable for Option<RadioConfig> {
     const EXPECTED: &'static str = "the table of a radio, or \"none\"";
 
@@ -137,7 +139,7 @@ impl TextOrTable for Option<RadioConfig> {
     }
 }
 
-/// A path as it is written: the fields of a link beside those of the path.
+/// The file form of a path: the fields of a link next to those of the path.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct PathTable {
@@ -226,7 +228,7 @@ impl FromStr for PathConfig {
 }
 
 impl PathConfig {
-    /// A path with the same link in both directions.
+    /// Creates a path with the same link in both directions.
     pub fn symmetric(name: impl Into<String>, link: LinkConfig) -> Self {
         Self {
             name: name.into(),
@@ -245,8 +247,9 @@ impl PathConfig {
         }
     }
 
-    /// The path with its script later by this time: until then links and radio are as at its beginning. Levels that
-    /// repeat or are drawn by lot, and traces, have no beginning to wait for and stay.
+    /// Returns the path with its script delayed by this time: until then links and radio have their
+    /// initial state. Levels that repeat or are random, and traces, have no start and are left as
+    /// they are.
     #[must_use]
     pub fn delayed(&self, by: Span) -> Self {
         let mut path = self.clone();
@@ -262,7 +265,7 @@ impl PathConfig {
         path
     }
 
-    /// One direction with the path's events that concern it.
+    /// Returns one direction with the path's events that concern it.
     pub fn link(&self, direction: Direction) -> LinkConfig {
         let mut link = match direction {
             Direction::Up => self.up.clone(),
@@ -273,7 +276,7 @@ impl PathConfig {
         link
     }
 
-    /// The times of NAT rebinding, in order.
+    /// Returns the times of NAT rebinding, in order.
     pub fn rebinds(&self) -> Vec<Span> {
         let mut times: Vec<Span> =
             self.events.iter().filter(|event| event.rebind).map(|event| event.at).collect();
@@ -285,18 +288,19 @@ impl PathConfig {
     ///
     /// # Errors
     ///
-    /// The file that cannot be read, or the line in it that is wrong.
+    /// The file that cannot be read, or its invalid line.
     pub fn load(&mut self, base: &Path) -> Result<(), TraceError> {
         self.up.load(base)?;
         self.down.load(base)?;
         self.radio.as_mut().map_or(Ok(()), |radio| radio.load(base))
     }
 
-    /// Finds what is out of range or contradicts itself in either direction, the radio or the stalls.
+    /// Checks that the values of both directions, the radio and the stalls are in range and
+    /// consistent.
     ///
     /// # Errors
     ///
-    /// The first such field, with the path's name.
+    /// The first invalid field, with the path's name.
     pub fn check(&self) -> Result<(), ConfigError> {
         [Direction::Up, Direction::Down]
             .into_iter()
@@ -306,7 +310,7 @@ impl PathConfig {
             .map_err(|problem| ConfigError::Path { path: self.name.clone(), problem: Box::new(problem) })
     }
 
-    /// Finds what is wrong with the radio, also where it meets the links.
+    /// Checks the radio, also in combination with the links.
     pub(crate) fn check_radio(&self) -> Result<(), ConfigError> {
         let Some(radio) = &self.radio else { return Ok(()) };
         radio.check()?;

@@ -1,4 +1,4 @@
-//! Changes of a link: by its script, by the radio it depends on, and by stalls.
+//! Changes of a link: by its script, by its radio, and by stalls.
 
 use squall_units::{Ratio, Span};
 
@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl<T: Clone> Link<T> {
-    /// When something changes that no packet causes.
+    /// Returns the time of the next change that no packet causes.
     pub(super) fn next_change(&self) -> Nanos {
         self.script.next().min(self.radio_event()).min(self.stall_event())
     }
@@ -27,7 +27,7 @@ impl<T: Clone> Link<T> {
         self.stalls.as_ref().map_or(NEVER, Stalls::next)
     }
 
-    /// The first of the changes that are due at `at`.
+    /// Applies the first of the changes that are due at `at`.
     pub(super) fn change(&mut self, at: Nanos) {
         if at == self.script.next() {
             self.follow_script(at);
@@ -63,7 +63,7 @@ impl<T: Clone> Link<T> {
         }
     }
 
-    /// Lets the link depend on a radio from time 0 on.
+    /// Makes the link depend on a radio from time 0 on.
     pub(crate) fn follow(&mut self, radio: Follower) {
         self.radio = Some(radio);
         self.follow_radio(0);
@@ -83,7 +83,7 @@ impl<T: Clone> Link<T> {
         }
     }
 
-    /// Lets the link stall from time 0 on.
+    /// Makes the link stall from time 0 on.
     pub(crate) fn stall(&mut self, stalls: Stalls) {
         self.stalls = Some(stalls);
     }
@@ -92,7 +92,8 @@ impl<T: Clone> Link<T> {
         let Some(stalls) = &mut self.stalls else { return };
         let left = stalls.left(at);
         let before = std::mem::replace(&mut self.left, left);
-        // What leaves nothing is an outage, and the share is that of before until it is over.
+        // A share of zero is an outage; the previous share of the rate stays in place until the
+        // outage ends.
         if left != Ratio::ZERO && left != before {
             self.change_share(at);
         }
@@ -103,12 +104,12 @@ impl<T: Clone> Link<T> {
         }
     }
 
-    /// What radio and stalls leave of the rate; an outage leaves the rate alone.
+    /// Share of the rate that radio and stalls leave; an outage does not change it.
     fn share(&self) -> Ratio {
         if self.left == Ratio::ZERO { self.conditions.share } else { self.conditions.share.of(self.left) }
     }
 
-    /// Goes on at another share of its rate; a packet being sent too.
+    /// Continues at another share of the rate, also with the packet being sent.
     fn change_share(&mut self, at: Nanos) {
         let share = self.share();
         if self.outages == 0 {
@@ -139,13 +140,13 @@ impl<T: Clone> Link<T> {
         }
     }
 
-    /// Replaces the rate; a packet being sent goes on at the new one.
+    /// Replaces the rate; the packet being sent continues at the new one.
     fn change_rate(&mut self, at: Nanos, pace: Pace) {
         if self.outages == 0 {
             self.stop_serving(at);
         }
         if matches!(self.server, Server::Opportunities(_)) {
-            // What was counted in bytes, with the TUN header, becomes work.
+            // The remainder was counted in bytes, with the TUN header; convert it to work.
             self.serving_left *= 8 * WORK_PER_BIT;
         }
         self.server = Server::Fluid(Fluid::new(pace, self.share(), at));
@@ -166,7 +167,7 @@ impl<T: Clone> Link<T> {
         }
     }
 
-    /// Stops in the middle of a packet, or lets it go if this is its last nanosecond.
+    /// Stops in the middle of a packet, or sends it if this is its last nanosecond.
     fn stop_serving(&mut self, at: Nanos) {
         let Server::Fluid(fluid) = &mut self.server else { return };
         match fluid.pause(at) {
@@ -179,7 +180,7 @@ impl<T: Clone> Link<T> {
         }
     }
 
-    /// Goes on with the packet that was stopped, or with the next.
+    /// Continues with the interrupted packet, or with the next.
     fn go_on(&mut self, at: Nanos) {
         if let (Server::Fluid(fluid), true) = (&mut self.server, self.serving.is_some()) {
             fluid.resume(at, self.serving_left);

@@ -26,31 +26,34 @@ use crate::{
     time::{NEVER, Nanos, micros_after, micros_before},
 };
 
-/// An emulated one-way link carrying items of type `T`, without sockets or a clock of its own.
+/// An emulated one-way link for items of type `T`, without sockets or a clock of its own.
 ///
-/// Times are microseconds from the start of the run and must not decrease from call to call (an earlier time
-/// counts as the latest seen). Everything due at or before `now` happens before what the call itself does:
-/// a packet pushed at the very microsecond in which another leaves the queue finds that place free, and a
-/// packet pushed in a millisecond cannot use a trace's opportunity of that millisecond. Among things due at
-/// the same nanosecond, the script comes first, then the radio, the stalls, the serialiser and arrivals. So the same configuration,
-/// seed and pushes give the same deliveries.
+/// Times are microseconds from the start of the run and must not decrease from call to call (an
+/// earlier time counts as the latest one so far). Everything due at or before `now` happens before
+/// the effect of the call itself: a packet pushed in the microsecond in which another leaves the
+/// queue finds that place free, and a packet pushed in a millisecond cannot use a trace's
+/// opportunity of that millisecond. Among things due at the same nanosecond, the script comes
+/// first, then the radio, the stalls, the serialiser and arrivals. The same configuration, seed and
+/// pushes therefore give the same deliveries.
 #[derive(Debug, Clone)]
 pub struct Link<T> {
     now: Nanos,
     pushes: u64,
     ecn: EcnTreatment,
     mtu: u32,
-    /// What a change cannot exceed.
+    /// Upper bound of the MTU for changes.
     mtu_bound: u32,
     policer: Option<Policer>,
     queue: Queue<Packet<T>>,
     server: Server,
     serving: Option<Packet<T>>,
-    /// What the packet being sent still needs: bytes if opportunities serve it, work if an outage holds it.
+    /// Remainder of the packet being sent: bytes if opportunities serve it, otherwise work, which
+    /// is kept during outages.
     serving_left: u64,
     delay: Delay,
     jitter: Jitter,
-    /// Packets on the way from the serialiser, or towards the queue if the delay comes first.
+    /// Packets between the serialiser and the end of the link, or on their way to the queue if the
+    /// delay comes first.
     line: Line<Packet<T>>,
     delay_first: bool,
     loss: Loss,
@@ -60,55 +63,56 @@ pub struct Link<T> {
     corrupt_random: Pcg64Mcg,
     script: Script,
     outage_mode: OutageMode,
-    /// Outages that have begun and not ended.
+    /// Number of outages in progress.
     outages: u32,
     radio: Option<Follower>,
-    /// What the radio leaves of the link.
+    /// Conditions that the radio imposes on the link.
     conditions: Conditions,
     radio_random: Pcg64Mcg,
     stalls: Option<Stalls>,
-    /// What the stalls leave of the rate.
+    /// Share of the rate that the stalls leave.
     left: Ratio,
     ready: VecDeque<Delivery<T>>,
     latest: Option<u64>,
     ledger: Ledger,
 }
 
-/// What became of a pushed packet.
+/// Result of a push.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum PushOutcome {
-    /// It is on its way. It may still be lost there.
+    /// The packet was accepted. It may still be lost later.
     Queued,
-    /// The link did not take it.
+    /// The link dropped the packet.
     Dropped(DropReason),
 }
 
 /// A packet at the end of the link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery<T> {
-    /// What was pushed.
+    /// The pushed item.
     pub item: T,
     /// Its size in bytes, as pushed.
     pub size: usize,
-    /// Which push on this link it was, from 0. A copy has the number of its original.
+    /// Number of the push on this link, from 0. A duplicate has the number of its original.
     pub number: u64,
-    /// When it was pushed.
+    /// Time of the push.
     pub sent_at: Micros,
-    /// When it arrived, rounded up to a microsecond.
+    /// Time of the arrival, rounded up to a microsecond.
     pub arrived_at: Micros,
-    /// How long it waited in the queue before its first byte was sent.
+    /// Time in the queue before its first byte was sent.
     pub queueing: Micros,
-    /// Its ECN field at the end of the link.
+    /// ECN field at the end of the link.
     pub ecn: Ecn,
-    /// What the way did to its bytes, if anything.
+    /// Damage on the link, if any.
     pub damage: Option<Damage>,
 }
 
-/// The state of a link at a moment, for showing.
+/// The state of a link at a moment, for display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkState {
-    /// Bits per second; `None` means unlimited. For a mahimahi trace the mean of the 200 ms around.
+    /// Bits per second; `None` means unlimited. For a mahimahi trace, the mean of the surrounding
+    /// 200 ms.
     pub rate: Option<u64>,
     /// Propagation delay without jitter.
     pub delay: Micros,
@@ -116,30 +120,30 @@ pub struct LinkState {
     pub queue_bytes: u64,
     /// Packets in the queue, without the one being sent.
     pub queue_packets: u64,
-    /// Packets sent and not yet arrived.
+    /// Packets in flight: sent and not yet delivered.
     pub flying: u64,
-    /// Whether there is an outage.
+    /// An outage is in progress.
     pub outage: bool,
 }
 
-/// What a link can do for a while.
+/// The service of a link during an interval.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Outlook {
     pub(crate) service: Service,
-    /// The least delay that a packet can meet.
+    /// Minimum delay of a packet.
     pub(crate) delay: Micros,
-    /// Whether there is no outage.
+    /// No outage is in progress.
     pub(crate) is_up: bool,
-    /// When any of this changes. An opportunity of a trace is a change too.
+    /// Time of the next change. An opportunity of a trace is a change too.
     pub(crate) until: Micros,
 }
 
-/// How packets leave the queue.
+/// Kind of service.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Service {
     /// Bits per second; `None` means unlimited.
     Rate(Option<u64>),
-    /// At opportunities; the next `count` come at that time.
+    /// At opportunities; `at` is the time of the next one, and `count` their number.
     Opportunities { at: Micros, count: u64 },
 }
 
@@ -148,7 +152,7 @@ struct Packet<T> {
     item: T,
     number: u64,
     size: u32,
-    /// Bytes it takes in the queue: the size, plus a TUN header when a mahimahi trace serves it.
+    /// Bytes occupied in the queue: the size, plus a TUN header if a mahimahi trace serves it.
     queue_size: u32,
     sent_at: Micros,
     entered: Nanos,
@@ -176,14 +180,14 @@ impl<T> Queued for Packet<T> {
 }
 
 impl<T: Clone> Link<T> {
-    /// A link at time 0.
+    /// Creates a link at time 0.
     ///
     /// # Errors
     ///
     /// If a trace has not been loaded or a value is out of its range; the message names the field.
     pub fn new(config: &LinkConfig, seed: u64) -> Result<Self, ConfigError> {
         config.check()?;
-        // A stream each, so that a change of one model leaves the draws of the others as they were.
+        // One stream each, so that a change of one model does not affect the draws of the others.
         let stream = |number: u64| Pcg64Mcg::seed_from_u64(seed.wrapping_mul(4).wrapping_add(number));
         let unread = |field: &'static str| move || ConfigError::NotLoaded { field };
         Ok(Self {
@@ -205,7 +209,7 @@ impl<T: Clone> Link<T> {
             duplicate: config.duplicate,
             duplicate_random: stream(2),
             corrupt: config.corrupt,
-            // None of the streams above, nor one of a neighbouring seed.
+            // Distinct from the streams above and from those of a neighbouring seed.
             corrupt_random: Pcg64Mcg::seed_from_u64(!seed),
             script: Script::new(&config.events)?,
             outage_mode: config.outage,
@@ -221,19 +225,19 @@ impl<T: Clone> Link<T> {
         })
     }
 
-    /// Gives the link a packet of `size` bytes (IP size: a UDP payload and 28 bytes of IPv4 and UDP headers), from a
-    /// sender that does not use ECN.
+    /// Pushes a packet of `size` bytes (IP size: a UDP payload and 28 bytes of IPv4 and UDP
+    /// headers) whose sender does not use ECN.
     pub fn push(&mut self, now: Micros, size: usize, item: T) -> PushOutcome {
         self.push_marked(now, size, Ecn::NotCapable, item)
     }
 
-    /// The same with this ECN field.
+    /// Pushes a packet with this ECN field; otherwise as [`push`](Self::push).
     pub fn push_marked(&mut self, now: Micros, size: usize, ecn: Ecn, item: T) -> PushOutcome {
         self.advance(now);
         let now = now.max(micros_before(self.now));
         let (number, at) = (self.pushes, self.now);
         self.pushes += 1;
-        // Saturates far above the largest MTU, so that such a packet is dropped below.
+        // Saturates far above the largest MTU, so that the packet is dropped below.
         let size = u32::try_from(size).unwrap_or(u32::MAX);
         self.ledger.pushed(at, number, size);
         if let Some(reason) = self.refusal(size, ecn).or_else(|| self.police(size)) {
@@ -261,7 +265,7 @@ impl<T: Clone> Link<T> {
         self.enqueue(at, packet)
     }
 
-    /// Whether a packet of this size pushed now would be refused at the door.
+    /// Returns `true` if a packet of this size pushed now would be dropped at once.
     pub(crate) fn refuses(&mut self, now: Micros, size: usize, ecn: Ecn) -> bool {
         self.advance(now);
         u32::try_from(size).map_or(true, |size| self.refusal(size, ecn).is_some())
@@ -284,14 +288,16 @@ impl<T: Clone> Link<T> {
         (!passes).then_some(DropReason::Policer)
     }
 
-    /// When to call [`poll`](Self::poll) next; `None` if nothing is on its way. A poll at that time may still
-    /// give nothing, because the packet was lost or the rate has changed; then ask again.
+    /// Returns the time of the next call of [`poll`](Self::poll); `None` if no packet is in the
+    /// link. That poll may still return nothing, because the packet was lost or the rate has
+    /// changed; then request a new timeout.
     pub fn poll_timeout(&self) -> Option<Micros> {
         if let Some(delivery) = self.ready.front() {
             return Some(delivery.arrived_at);
         }
         let mut at = self.line.next();
-        // What is in front on an orderly line is the next arrival, whatever the serialiser does meanwhile.
+        // With delays in order, the first packet in flight is the next arrival, independent of the
+        // serialiser.
         if self.delay_first || !self.line.settled() {
             at = at.min(self.server_event());
             if self.serving.is_some() || self.queue.len() > 0 {
@@ -301,13 +307,13 @@ impl<T: Clone> Link<T> {
         (at != NEVER).then(|| micros_after(at))
     }
 
-    /// The next packet that has arrived by `now`, in the order of arrival.
+    /// Returns the next packet that has arrived by `now`, in order of arrival.
     pub fn poll(&mut self, now: Micros) -> Option<Delivery<T>> {
         self.advance(now);
         self.ready.pop_front()
     }
 
-    /// Counters up to the latest call.
+    /// Returns the counters as of the latest call.
     pub fn stats(&self) -> LinkStats {
         let total = |packets: &mut dyn Iterator<Item = &Packet<T>>| {
             packets.fold(Count::default(), |sum, packet| {
@@ -321,7 +327,7 @@ impl<T: Clone> Link<T> {
         }
     }
 
-    /// The state at `now`.
+    /// Returns the state at `now`.
     pub fn state(&mut self, now: Micros) -> LinkState {
         self.advance(now);
         LinkState {
@@ -334,7 +340,7 @@ impl<T: Clone> Link<T> {
         }
     }
 
-    /// What the link can do from `now` on, and until when. Nothing may be on its way.
+    /// Returns the service from `now` until its next change. No packet may be in the link.
     pub(crate) fn outlook(&mut self, now: Micros) -> Outlook {
         self.advance(now);
         let (service, change) = match &self.server {
@@ -357,27 +363,28 @@ impl<T: Clone> Link<T> {
         }
     }
 
-    /// Whether an outage destroys what it meets.
+    /// Outages drop the packets in the link.
     pub(crate) fn drops_in_outages(&self) -> bool {
         self.outage_mode == OutageMode::Drop
     }
 
-    /// Whether the delay comes before queue and serialiser.
+    /// The delay comes before queue and serialiser.
     pub(crate) fn delays_first(&self) -> bool {
         self.delay_first
     }
 
-    /// The largest packet it takes, in bytes.
+    /// MTU in bytes.
     pub(crate) fn mtu(&self) -> u32 {
         self.mtu
     }
 
-    /// Starts (or, with `false`, ends and forgets) the record of every packet. Off by default.
+    /// Starts recording every packet, or with `false` ends it and deletes the records. Off by
+    /// default.
     pub fn keep_records(&mut self, keep: bool) {
         self.ledger.keep_records(keep);
     }
 
-    /// The record since the last call, up to the latest time the link has seen.
+    /// Takes the records since the last call, up to the latest time of the link.
     pub fn drain_records(&mut self) -> Vec<Record> {
         self.ledger.drain()
     }

@@ -1,4 +1,4 @@
-//! What happens inside a link, in the order of a packet's way: queue, serialiser, line, end.
+//! The stages of a packet in a link, in order: queue, serialiser, propagation, end.
 
 use squall_trace::{Micros, mahimahi::OPPORTUNITY};
 
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl<T: Clone> Link<T> {
-    /// Lets everything due at or before `now` happen.
+    /// Processes everything due at or before `now`.
     pub(super) fn advance(&mut self, now: Micros) {
         let to = nanos(now).min(NEVER - 1);
         loop {
@@ -47,7 +47,7 @@ impl<T: Clone> Link<T> {
         self.outages == 0 && (self.serving.is_some() || self.queue.len() > 0)
     }
 
-    /// Skips the opportunities that no packet can use.
+    /// Skips opportunities that no packet can use.
     pub(super) fn pass_opportunities(&mut self, until: Nanos) {
         if self.uses_opportunities() {
             return;
@@ -80,7 +80,8 @@ impl<T: Clone> Link<T> {
         outcome
     }
 
-    /// Begins to send the next packet if nothing is being sent. Opportunities take theirs when they come.
+    /// Starts to send the next packet if none is being sent. A trace takes packets at its
+    /// opportunities instead.
     pub(super) fn start_next(&mut self, at: Nanos) {
         let idle = self.serving.is_none() && self.outages == 0 && matches!(self.server, Server::Fluid(_));
         if !idle {
@@ -124,7 +125,8 @@ impl<T: Clone> Link<T> {
         self.start_next(at);
     }
 
-    /// Sends what fits into one opportunity: the rest of one packet, further packets, part of another.
+    /// Sends as much as fits into one opportunity: the rest of one packet, further packets, part of
+    /// another.
     fn use_opportunity(&mut self, at: Nanos) {
         let mut room = OPPORTUNITY;
         while room > 0 {
@@ -144,11 +146,11 @@ impl<T: Clone> Link<T> {
         }
     }
 
-    /// The last bit has left the serialiser: from here a packet may be lost or doubled.
+    /// The last bit has left the serialiser: from here a packet may be lost or duplicated.
     pub(super) fn depart(&mut self, at: Nanos, packet: Packet<T>) {
         let (number, size) = (packet.number, packet.size);
         self.ledger.sent(at, number, size, packet.sent_at, packet.waited / 1_000);
-        // Both are asked, so that neither's draws depend on the other.
+        // Both are always drawn, so that neither's draws depend on the other.
         let (lost, faded) = (self.loss.loses(at), chance(&mut self.radio_random, self.conditions.loss));
         if lost || faded {
             self.ledger.dropped(at, number, size, DropReason::Loss);
@@ -183,7 +185,7 @@ impl<T: Clone> Link<T> {
         let Some((_, mut packet)) = self.line.pop() else { return };
         if self.delay_first {
             packet.entered = at;
-            // The push was answered long ago; the ledger has the drop.
+            // The push has returned long ago; the ledger has the drop.
             let _ = self.enqueue(at, packet);
         } else {
             self.arrive(at, packet);

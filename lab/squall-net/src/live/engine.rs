@@ -1,4 +1,4 @@
-//! The thread: read what arrives, let the network have it, hand over what is due, sleep.
+//! The thread: reads packets, passes them to the network, hands over those that are due, sleeps.
 
 use std::{
     io,
@@ -15,15 +15,15 @@ use crate::network::Arrival;
 pub(super) struct Engine<P: Ports> {
     shared: Arc<Shared<P::Packet>>,
     ports: P,
-    /// What has been read and not yet been given to the network.
+    /// Packets that have been read and not yet passed to the network.
     inbox: Inbox<P::Packet>,
 }
 
-/// The longest sleep, after which the wish to stop is seen.
+/// Maximum sleep; bounds the latency of a stop.
 const NAP: Micros = 20_000;
 
-/// Before a delivery is due the thread does not sleep but asks the ports again and again, because the kernel
-/// may wake it late by about this much.
+/// Margin of the kernel's wake-up latency: the thread polls without sleeping for this time before a
+/// delivery is due.
 const AWAKE: Micros = 40;
 
 impl<P: Ports> Engine<P> {
@@ -44,13 +44,14 @@ impl<P: Ports> Engine<P> {
         }
     }
 
-    /// Gives the network what was read and hands over what is due; says when the next thing is due.
+    /// Passes the packets read to the network, hands over those that are due, and returns the time
+    /// of the next.
     fn exchange(&mut self) -> Option<Micros> {
         let shared = Arc::clone(&self.shared);
         let mut state = shared.lock();
         for Incoming { at, path, direction, size, packet } in self.inbox.packets.drain(..) {
-            // A snapshot may have moved the network past the time of reading; the network then takes the later.
-            // What the first queue refuses is in its statistics.
+            // A snapshot may have advanced the network past the time of reading; the network then
+            // uses the later time. Packets dropped by the first queue are in its statistics.
             let _ = state.network.send(at, path, direction, size, packet);
         }
         loop {
@@ -79,7 +80,7 @@ impl<P: Ports> Engine<P> {
         }
     }
 
-    /// Sleeps until a port has something or `next` is due; the ports that have something.
+    /// Sleeps until a port is readable or `next` is due. Returns the readable ports.
     fn wait(&self, next: Option<Micros>) -> io::Result<Vec<bool>> {
         let watched = self.ports.watched();
         let mut watched: Vec<PollFd<'_>> =
@@ -100,8 +101,8 @@ impl<P: Ports> Engine<P> {
     }
 }
 
-/// Asks the kernel to wake this thread to the microsecond instead of rounding sleeps up by 50, and before others
-/// if this program has the right to ask for that. Without either packets are later, which the slip will show.
+/// Requests a timer slack of a nanosecond instead of the default 50 µs, and real-time priority if
+/// the program is privileged. Without either, packets are later, which the slip shows.
 fn be_prompt() {
     #[cfg(target_os = "linux")]
     {
@@ -109,7 +110,7 @@ fn be_prompt() {
             RealtimeThreadSchedulePolicy::Fifo, ThreadPriority, ThreadSchedulePolicy,
             set_thread_priority_and_policy, thread_native_id,
         };
-        /// Above all that is not in a hurry, and below what the kernel does itself.
+        /// Above all ordinary threads, and below the kernel's own.
         const FIRST: u8 = 10;
         const BEFORE_OTHERS: i32 = -15;
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZero::new(1));
@@ -117,7 +118,7 @@ fn be_prompt() {
             set_thread_priority_and_policy(thread_native_id(), priority, ThreadSchedulePolicy::Realtime(Fifo))
         });
         if !matches!(first, Some(Ok(()))) {
-            // Linux keeps a priority for each thread: this is for the calling one alone.
+            // On Linux the priority is per thread: this affects only the calling one.
             let _ = rustix::process::setpriority_process(None, BEFORE_OTHERS);
         }
     }

@@ -1,4 +1,4 @@
-//! A [`Network`] in real time, between whatever packets come from and go to.
+//! A [`Network`] in real time, between arbitrary sources and sinks of packets.
 //!
 //! [`Live`] has one thread that serves all [`Ports`] and the network between them. It sleeps in the kernel until the
 //! next delivery is due and measures how late it hands each packet over ([`SlipReport`]).
@@ -31,51 +31,53 @@ use crate::{
     radio::Air,
 };
 
-/// Where packets come from and go to: sockets, or devices.
+/// Sources and sinks of packets: sockets or devices.
 pub trait Ports: Send + 'static {
     /// A packet.
     type Packet: Clone + Send + 'static;
 
-    /// What to wait for, in an order that [`receive`](Self::receive) understands.
+    /// Returns the descriptors to wait for, in the order of `ready` in [`receive`](Self::receive).
     fn watched(&self) -> Vec<BorrowedFd<'_>>;
 
-    /// Reads a bounded number of packets from each of the [`watched`](Self::watched) that is marked.
+    /// Reads a bounded number of packets from each of the [`watched`](Self::watched) descriptors
+    /// that is ready.
     ///
     /// # Errors
     ///
-    /// What ends the emulation.
+    /// An error ends the emulation.
     fn receive(&mut self, ready: &[bool], inbox: &mut Inbox<Self::Packet>) -> io::Result<()>;
 
-    /// Hands a packet that has come out of its link to its receiver.
+    /// Hands a packet that has left its link to its receiver.
     fn hand_over(&mut self, arrival: &Arrival<Self::Packet>) -> Outcome;
 
-    /// Changes what the far side takes for the client's address on a path, as a NAT does that has forgotten it.
+    /// Changes the client's address on a path as the far side sees it, like a NAT that has dropped
+    /// its mapping.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// Errors of the operating system.
     fn rebind(&mut self, path: usize) -> io::Result<()>;
 }
 
-/// What became of a packet at the end of its link.
+/// Result of handing over a packet at the end of its link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// The kernel has it.
+    /// The kernel accepted the packet.
     Sent,
-    /// The kernel did not take it.
+    /// The kernel rejected the packet.
     Refused,
-    /// It has no receiver.
+    /// The packet has no receiver.
     Stray,
 }
 
-/// Packets just read, for the network.
+/// Packets just read, to be passed to the network.
 #[derive(Debug)]
 pub struct Inbox<T> {
     start: Instant,
     packets: Vec<Incoming<T>>,
 }
 
-/// A packet just read.
+/// A packet that was just read.
 #[derive(Debug)]
 struct Incoming<T> {
     at: Micros,
@@ -86,8 +88,8 @@ struct Incoming<T> {
 }
 
 impl<T> Inbox<T> {
-    /// Takes a packet of `size` bytes (IP size) that has just been read, and returns the time, in microseconds since
-    /// the start.
+    /// Adds a packet of `size` bytes (IP size) that was just read, and returns the current time in
+    /// microseconds since the start.
     pub fn push(&mut self, path: usize, direction: Direction, size: usize, packet: T) -> Micros {
         let at = micros_since(self.start);
         self.packets.push(Incoming { at, path, direction, size, packet });
@@ -95,14 +97,14 @@ impl<T> Inbox<T> {
     }
 }
 
-/// A network at work. Dropping it stops it.
+/// A running network. Dropping it stops it.
 #[derive(Debug)]
 pub struct Live<T> {
     shared: Arc<Shared<T>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread and the owner both use.
+/// State shared by the thread and the owner.
 #[derive(Debug)]
 struct Shared<T> {
     stop: AtomicBool,
@@ -120,7 +122,7 @@ struct State<T> {
     failure: Option<String>,
 }
 
-/// What has happened so far.
+/// Counters since the start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveReport {
     /// Time since the start, in microseconds.
@@ -128,13 +130,13 @@ pub struct LiveReport {
     pub elapsed: Micros,
     /// The paths in order.
     pub paths: Vec<PathReport>,
-    /// How late packets were handed to the kernel.
+    /// Lateness of packets handed to the kernel.
     pub slip: SlipReport,
-    /// Packets that came out of a link and had no receiver.
+    /// Packets without a receiver at the end of their link.
     pub strays: u64,
-    /// Packets that the kernel did not take (its buffer was full, or the other side is gone).
+    /// Packets that the kernel rejected (its buffer was full, or the other side is gone).
     pub refused: u64,
-    /// Why the emulation ended by itself, if it did.
+    /// The error that ended the emulation, if any.
     pub failure: Option<String>,
 }
 
@@ -143,15 +145,15 @@ pub struct LiveReport {
 pub struct PathReport {
     /// Its name.
     pub name: String,
-    /// Counters towards the server.
+    /// Counters of the link towards the server.
     pub up: LinkStats,
-    /// Counters towards the client.
+    /// Counters of the link towards the client.
     pub down: LinkStats,
     /// Counters of the shared queues and serialisers (up, down), if the path shares them.
     pub bottleneck: Option<(LinkStats, LinkStats)>,
 }
 
-/// One path at a moment, for a live view.
+/// The state of one path at a moment, for a live view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathSnapshot {
     /// Its name.
@@ -160,18 +162,18 @@ pub struct PathSnapshot {
     pub up: LinkState,
     /// The link towards the client.
     pub down: LinkState,
-    /// Counters towards the server.
+    /// Counters of the link towards the server.
     pub up_stats: LinkStats,
-    /// Counters towards the client.
+    /// Counters of the link towards the client.
     pub down_stats: LinkStats,
 }
 
 impl<T: Clone + Send + 'static> Live<T> {
-    /// Sets a network to work. Time 0 of its events is now. `name` is that of the thread.
+    /// Starts a network. Time 0 of its events is now. `name` is the name of the thread.
     ///
     /// # Errors
     ///
-    /// If the system has no thread left.
+    /// If the system cannot create a thread.
     pub fn start(network: Network<T>, ports: impl Ports<Packet = T>, name: &str) -> io::Result<Self> {
         let state = State { network, slip: Slip::new(), strays: 0, refused: 0, failure: None };
         let shared = Arc::new(Shared {
@@ -186,12 +188,12 @@ impl<T: Clone + Send + 'static> Live<T> {
 }
 
 impl<T: Clone> Live<T> {
-    /// Time 0 of the paths' events and of the records.
+    /// Returns time 0 of the paths' events and of the records.
     pub fn started(&self) -> Instant {
         self.shared.start
     }
 
-    /// Counters and slip so far.
+    /// Returns counters and slip so far.
     pub fn report(&self) -> LiveReport {
         let state = self.shared.lock();
         let network = &state.network;
@@ -213,7 +215,7 @@ impl<T: Clone> Live<T> {
         }
     }
 
-    /// The state of all paths now.
+    /// Returns the current state of all paths.
     pub fn snapshot(&self) -> Vec<PathSnapshot> {
         let mut state = self.shared.lock();
         let network = &mut state.network;
@@ -229,38 +231,39 @@ impl<T: Clone> Live<T> {
             .collect()
     }
 
-    /// What the radio of a path reports at this moment; `None` if it has none, and after the last report of a
-    /// recording. Times are microseconds since [`started`](Self::started).
+    /// Returns the current report of the radio of a path; `None` if it has none, and after the last
+    /// report of a recording. Times are microseconds since [`started`](Self::started).
     pub fn signal(&self, path: usize) -> Option<Reading> {
         let mut state = self.shared.lock();
         state.network.report(self.shared.now(), path)
     }
 
-    /// The next report of a radio that is due by now and was not taken yet, with the path of the radio.
+    /// Returns the next radio report that is due and was not taken yet, with the index of its path.
     pub fn poll_report(&self) -> Option<(usize, Reading)> {
         let mut state = self.shared.lock();
         state.network.poll_report(self.shared.now())
     }
 
-    /// What the links of a path truly follow at this moment; `None` if it has no radio.
+    /// Returns the true conditions of the links of a path at this moment; `None` if it has no
+    /// radio.
     pub fn air(&self, path: usize) -> Option<Air> {
         let mut state = self.shared.lock();
         state.network.air(self.shared.now(), path)
     }
 
-    /// Starts (or ends) the record of every packet on one direction of a path.
+    /// Starts or ends recording every packet on one direction of a path.
     pub fn keep_records(&self, path: usize, direction: Direction, keep: bool) {
         self.shared.lock().network.keep_records(path, direction, keep);
     }
 
-    /// The record of one direction of a path since the last call.
+    /// Takes the records of one direction of a path since the last call.
     pub fn drain_records(&self, path: usize, direction: Direction) -> Vec<Record> {
         self.shared.lock().network.drain_records(path, direction)
     }
 }
 
 impl<T> Live<T> {
-    /// Stops the thread, which takes at most some 20 ms. Packets on the way are lost.
+    /// Stops the thread within some 20 ms. Packets in the links are lost.
     pub fn stop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join)
@@ -278,8 +281,9 @@ impl<T> Drop for Live<T> {
 }
 
 impl LiveReport {
-    /// Why the emulation was not true, if it was not: the links have stopped, the kernel dropped packets on their way to
-    /// their link (`overruns`), or more than one of 100 was handed over later than `threshold`.
+    /// Returns the reason if the emulation was not faithful: the links have stopped, the kernel
+    /// dropped packets before they reached their link (`overruns`), or more than one of 100 was
+    /// handed over later than `threshold`.
     pub fn invalid(&self, overruns: u64, threshold: Duration) -> Option<String> {
         if let Some(failure) = &self.failure {
             return Some(format!("the links have stopped: {failure}"));
@@ -299,18 +303,18 @@ impl LiveReport {
 }
 
 impl<T> Shared<T> {
-    /// Microseconds since the start.
+    /// Returns the microseconds since the start.
     fn now(&self) -> Micros {
         micros_since(self.start)
     }
 
-    /// The state. A panic of the other thread does not make its counters wrong.
+    /// Locks the state. A panic of the other thread does not invalidate its counters.
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 fn micros_since(start: Instant) -> Micros {
-    // 584,000 years fit.
+    // Microseconds of 584,000 years fit.
     start.elapsed().as_micros() as Micros
 }

@@ -1,4 +1,4 @@
-//! How late the emulation is.
+//! Lateness of the emulation.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -11,23 +11,23 @@ pub(super) struct Slip {
     histogram: Histogram<u64>,
 }
 
-/// How late packets were handed to the kernel, in microseconds.
+/// Lateness of packets handed to the kernel, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct SlipReport {
     /// Packets measured.
     pub count: u64,
-    /// The median.
+    /// Median.
     #[serde(rename = "p50_us")]
     pub p50: Micros,
-    /// What 99 of 100 kept.
+    /// 99th percentile.
     #[serde(rename = "p99_us")]
     pub p99: Micros,
-    /// The worst.
+    /// Maximum.
     #[serde(rename = "max_us")]
     pub max: Micros,
 }
 
-/// The longest slip that is measured: a minute. Longer ones count as a minute.
+/// Longest slip that is measured: a minute. Longer ones count as a minute.
 const LONGEST: Micros = 60_000_000;
 
 impl Slip {

@@ -7,11 +7,11 @@ use crate::{
     stall::{self, Stalls},
 };
 
-/// Apart from the seeds of links, trunks and radios.
+/// Offset that keeps these seeds apart from those of links, trunks and radios.
 const STALLS: usize = 4_000;
 
 impl<T: Clone> Network<T> {
-    /// Lets the links of each path stall, both directions at the same times.
+    /// Makes the links of each path stall, both directions at the same times.
     pub(super) fn stall(&mut self, paths: &[PathConfig], seed: u64) -> Result<(), ConfigError> {
         for (index, path) in paths.iter().enumerate().filter(|(_, path)| !path.stalls.is_empty()) {
             let problem =

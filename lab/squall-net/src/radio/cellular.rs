@@ -1,4 +1,4 @@
-//! What a mobile network makes of its levels.
+//! Conditions of a mobile network as a function of its levels.
 
 use squall_units::Ratio;
 
@@ -11,45 +11,47 @@ use super::{
 model! {
     /// Share of the rate and loss of a mobile network by SINR and RSRP: a truncated Shannon bound.
     ///
-    /// 3GPP TR 36.942 Annex A.1 gives the throughput of LTE as `attenuation · log2(1 + SINR)` bit/s/Hz, 0 below
-    /// `min_sinr` and at most `max_efficiency`, for its downlink. The share is that throughput over its maximum,
-    /// which is reached at 22.1 dB. Both directions of a path use it.
+    /// 3GPP TR 36.942 Annex A.1 gives the throughput of LTE as `attenuation · log2(1 + SINR)`
+    /// bit/s/Hz, 0 below `min_sinr` and at most `max_efficiency`, for its downlink. The share is
+    /// that throughput over its maximum, which is reached at 22.1 dB. Both directions of a path use
+    /// it.
     ///
-    /// Coverage is the limit that noise alone sets: the SINR counts as at most RSRP − `noise_floor`. Where no SINR
-    /// is known, that alone decides.
+    /// Coverage is the limit that noise alone sets: the SINR counts as at most RSRP −
+    /// `noise_floor`. Without an SINR, that bound alone decides.
     pub struct CellularMap in "radio.cellular" as map {
-        /// What real links reach of the Shannon bound. Default 0.6 (TR 36.942 Table A.1, downlink).
+        /// Share of the Shannon bound that real links reach. Default 0.6 (TR 36.942 Table A.1,
+        /// downlink).
         attenuation: f64 = 0.6, within [0.01, 1.0];
         /// The highest throughput in bit/s/Hz. Default 4.4 (ibid.).
         max_efficiency: f64 = 4.4, within [0.1, 30.0];
-        /// The lowest SINR in dB at which anything passes. Default −10 (ibid.). Below it is an outage.
+        /// The lowest SINR in dB at which packets pass; below it is an outage. Default −10 (ibid.).
         min_sinr: f64 = -10.0, within [-40.0, 40.0];
-        /// Noise of the receiver in a resource element in dBm. Default −123.2: thermal noise in 15 kHz (−132.2) and
-        /// the noise figure of 9 dB of TR 36.942's terminals.
+        /// Receiver noise in a resource element in dBm. Default −123.2: thermal noise in 15 kHz
+        /// (−132.2) plus the noise figure of 9 dB of TR 36.942's terminals.
         noise_floor: f64 = -123.2, within [-200.0, 0.0];
-        /// The SINR in dB below which packets are lost in spite of retransmission at the link layer. Default −6.7,
-        /// where link-level studies put the lowest of LTE's modulation and coding schemes (CQI 1) at its target of
-        /// 10 % block errors: lower than this there is nothing more robust to change to. Nothing is lost so if it is
-        /// not above `min_sinr`.
+        /// The SINR in dB below which packets are lost in spite of retransmission at the link
+        /// layer. Default −6.7, where link-level studies put the lowest of LTE's modulation and
+        /// coding schemes (CQI 1) at its target of 10 % block errors: below that there is no more
+        /// robust scheme. If it is not above `min_sinr`, no packets are lost in this way.
         edge_sinr: f64 = -6.7, within [-40.0, 40.0];
-        /// The loss at `min_sinr`; from there it falls evenly to 0 at `edge_sinr`. Default 10 %. No standard gives
-        /// this number: RLC repeats what HARQ has lost, up to a limit.
+        /// The loss at `min_sinr`; it falls linearly to 0 at `edge_sinr`. Default 10 %. No standard
+        /// gives this number: RLC retransmits losses of HARQ, up to a limit.
         edge_loss: Ratio = Ratio::from_billionths(100_000_000);
     }
 }
 
-/// Noise in the 5 MHz of UMTS at the same noise figure, in dBm: what an RSSI is measured against where there is
-/// neither SINR nor RSRP.
+/// Noise in the 5 MHz of UMTS at the same noise figure, in dBm: the reference for an RSSI if there
+/// is neither SINR nor RSRP.
 const WIDE_NOISE: f64 = -98.0;
 
 impl CellularMap {
-    /// What these levels give. Without any level: everything.
+    /// Returns the conditions at these levels. Without any level: the full link.
     pub fn conditions(&self, levels: &Levels) -> Conditions {
         if levels.detached || levels.interrupted {
             return Conditions::OUTAGE;
         }
         let Some(sinr) = self.effective_sinr(levels) else { return Conditions::FULL };
-        // Not a number is not above either.
+        // A NaN counts as an outage.
         if sinr.is_nan() || sinr < self.min_sinr {
             return Conditions::OUTAGE;
         }
@@ -63,7 +65,7 @@ impl CellularMap {
         }
     }
 
-    /// The SINR that counts, in dB.
+    /// Returns the effective SINR in dB.
     fn effective_sinr(&self, levels: &Levels) -> Option<f64> {
         let coverage = levels.rsrp.map(|rsrp| rsrp - self.noise_floor);
         let known = match (levels.sinr, coverage) {

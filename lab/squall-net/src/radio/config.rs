@@ -1,4 +1,4 @@
-//! A radio as data.
+//! Configuration of a radio.
 
 use std::path::Path;
 
@@ -15,8 +15,8 @@ use crate::error::ConfigError;
 
 /// The radio of a path.
 ///
-/// In TOML one of `series`, `trace`, `walk`, `wifi_edge`, `canyon`, `tunnel`, `rail` and `handover` says where
-/// the levels come from; everything else may be left out.
+/// In TOML one of `series`, `trace`, `walk`, `wifi_edge`, `canyon`, `tunnel`, `rail` and `handover`
+/// selects the source of the levels; all other fields are optional.
 ///
 /// ```
 /// let path: squall_net::PathConfig = toml::from_str(r#"
@@ -32,32 +32,34 @@ use crate::error::ConfigError;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(try_from = "RadioTable")]
 pub struct RadioConfig {
-    /// Where the levels come from.
+    /// Source of the levels.
     pub source: Source,
-    /// What the radio says it is, and which map holds. Default: Wi-Fi for `walk` and `wifi_edge` and for a
-    /// series of RSSI alone, LTE for the others.
+    /// Technology that the radio reports, which also selects the map. Default: Wi-Fi for `walk` and
+    /// `wifi_edge` and for a series of RSSI alone, LTE for the others.
     pub technology: Option<Technology>,
-    /// How long before the link the reports follow the levels. Default 0.
+    /// Time by which the reports are ahead of the link. Default 0.
     pub lead: Lead,
-    /// How often the radio is asked, at least 1 ms. Default 100 ms, as in STORM (§3.2.2).
+    /// Interval at which the host queries the radio, at least 1 ms. Default 100 ms, as in STORM
+    /// (§3.2.2).
     pub capture: Span,
-    /// The pace at which the radio itself measures; asked more often it repeats itself. ModemManager gives a
-    /// second. Default 0: it measures whenever it is asked.
+    /// Interval of the radio's own measurements; more frequent queries get the previous value.
+    /// ModemManager has one second. Default 0: a measurement for each query.
     pub granularity: Span,
-    /// How long after it was asked its answer arrives. Default 0.
+    /// Delay between a query and its answer. Default 0.
     pub late: Span,
     /// Standard deviation of the reported from the true level, in dB. Default 0.
     pub noise: f64,
-    /// The time within which that noise keeps 1/e of its correlation. Default 0: each measurement for itself.
+    /// Time within which the correlation of that noise falls to 1/e. Default 0: independent
+    /// measurements.
     pub noise_correlation: Span,
-    /// What it rounds to, in dB; 0 for no rounding. Default 1, as chips report it.
+    /// Rounding of reported levels, in dB; 0 for no rounding. Default 1, as chips report it.
     pub quantum: f64,
-    /// The seed of the levels. Default: one for each path, from the seed of the network. The noise always
-    /// follows the seed of the network.
+    /// Seed of the levels. Default: one for each path, from the seed of the network. The noise
+    /// always follows the seed of the network.
     pub seed: Option<u64>,
-    /// What a mobile network makes of the levels.
+    /// Map from levels to conditions for mobile networks.
     pub cellular: CellularMap,
-    /// What Wi-Fi makes of them.
+    /// Map from levels to conditions for Wi-Fi.
     pub wifi: WifiMap,
 }
 
@@ -65,7 +67,7 @@ const CAPTURE: Span = Span::from_millis(100);
 const QUANTUM: f64 = 1.0;
 
 impl RadioConfig {
-    /// A radio with levels from there, and otherwise the defaults.
+    /// Creates a radio with this source of levels, and otherwise the defaults.
     pub fn new(source: Source) -> Self {
         Self {
             source,
@@ -83,7 +85,7 @@ impl RadioConfig {
         }
     }
 
-    /// The technology in effect.
+    /// Returns the technology in effect.
     pub fn technology(&self) -> Technology {
         self.technology.unwrap_or_else(|| match &self.source {
             Source::Series(series) | Source::Trace(series) => series.technology(),
@@ -92,12 +94,12 @@ impl RadioConfig {
         })
     }
 
-    /// Whether the link's rate stands for what the levels give, so that no map is needed.
+    /// `true` if the link has a measured rate, so that no map applies.
     pub fn is_trace(&self) -> bool {
         matches!(self.source, Source::Trace(_))
     }
 
-    /// Reads the file of the levels, if they come from one.
+    /// Reads the file of the levels, if there is one.
     pub(crate) fn load(&mut self, base: &Path) -> Result<(), TraceError> {
         match &mut self.source {
             Source::Series(series) | Source::Trace(series) => series.load(base),
@@ -105,11 +107,11 @@ impl RadioConfig {
         }
     }
 
-    /// Finds what is out of range.
+    /// Checks that all values are in range.
     ///
     /// # Errors
     ///
-    /// The first such field.
+    /// The first invalid field.
     pub fn check(&self) -> Result<(), ConfigError> {
         within("radio.noise", self.noise, 0.0, 40.0)?;
         within("radio.quantum", self.quantum, 0.0, 20.0)?;
@@ -123,7 +125,7 @@ impl RadioConfig {
     }
 }
 
-/// A radio as it is written.
+/// The file form of a radio.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct RadioTable {
@@ -148,7 +150,7 @@ struct RadioTable {
     wifi: Option<WifiMap>,
 }
 
-/// A technology by its name.
+/// A technology, parsed from its name.
 #[derive(Debug, Clone, Copy)]
 struct Named(Technology);
 
@@ -191,7 +193,7 @@ impl TryFrom<RadioTable> for RadioConfig {
             cellular: table.cellular.unwrap_or_default(),
             wifi: table.wifi.unwrap_or_default(),
         };
-        // Here already, so that a file's error has its line.
+        // Check here already, so that the error has the line of the file.
         config.check().map_err(|problem| problem.to_string())?;
         Ok(config)
     }

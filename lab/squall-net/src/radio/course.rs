@@ -1,4 +1,4 @@
-//! The levels of a path as a function of time, computed as time passes.
+//! Levels of a path as a function of time, computed on demand.
 
 use rand_pcg::{Pcg64Mcg, rand_core::SeedableRng};
 use squall_trace::Micros;
@@ -9,7 +9,7 @@ use super::{
     source::Source,
 };
 
-/// Levels over time: each pair of them holds for a while.
+/// Levels over time, constant within each step.
 #[derive(Debug, Clone)]
 pub(super) struct Course {
     kind: Kind,
@@ -28,7 +28,7 @@ enum Kind {
 }
 
 impl Course {
-    /// `None` if a file has not been loaded.
+    /// Returns `None` if a file has not been loaded.
     pub(super) fn new(source: &Source, seed: u64) -> Option<Self> {
         let kind = match source {
             Source::Series(series) | Source::Trace(series) => {
@@ -44,7 +44,7 @@ impl Course {
         Some(Self { kind })
     }
 
-    /// The levels at `now`, which does not decrease, and until when they hold.
+    /// Returns the levels at `now`, which must not decrease, and the time until which they hold.
     pub(super) fn at(&mut self, now: Micros) -> (Levels, Micros) {
         match &mut self.kind {
             Kind::Series(series) => series.at(now),
@@ -59,7 +59,7 @@ impl Course {
         }
     }
 
-    /// When nothing more is known of the levels; `None` if that never is so.
+    /// Returns the time after which there are no further levels; `None` if there is no end.
     pub(super) fn end(&self) -> Option<Micros> {
         match &self.kind {
             Kind::Series(series) => series.end(),

@@ -1,4 +1,4 @@
-//! What a link makes of the levels, as time passes.
+//! Conditions of a link over time.
 
 use squall_signal::{QualityIndex, Technology};
 use squall_trace::Micros;
@@ -11,12 +11,12 @@ use super::{
 };
 use crate::time::{NEVER, Nanos, micros_before, nanos};
 
-/// How levels become conditions.
+/// Function from levels to conditions.
 #[derive(Debug, Clone)]
 enum Map {
     Cellular(CellularMap),
     Wifi(WifiMap),
-    /// A measured rate stands for them.
+    /// None: the link has a measured rate.
     None,
 }
 
@@ -38,13 +38,13 @@ impl Map {
     }
 }
 
-/// What of the conditions a link follows.
+/// The part of the conditions that a link follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Parts {
     All,
-    /// The share: a serialiser that several paths have in common.
+    /// The share only: for a serialiser that several paths have in common.
     Share,
-    /// Loss and outages: a path behind such a serialiser.
+    /// Loss and outages only: for a path behind such a serialiser.
     Rest,
 }
 
@@ -58,15 +58,15 @@ pub(crate) struct Follower {
     parts: Parts,
     levels: Levels,
     conditions: Conditions,
-    /// The time of the link until which they hold.
+    /// Time until which the conditions hold, by the link's clock.
     until: Micros,
 }
 
 impl Follower {
-    /// `None` if a file has not been loaded.
+    /// Returns `None` if a file has not been loaded.
     pub(crate) fn new(config: &RadioConfig, seed: u64, parts: Parts) -> Option<Self> {
         let map = Map::of(config);
-        // Beside a measured rate it is the reports that are moved.
+        // With a measured rate, the lead moves the reports instead.
         let lead = if matches!(map, Map::None) { Lead::default() } else { config.lead };
         let mut follower = Self {
             course: Course::new(&config.source, seed)?,
@@ -82,18 +82,18 @@ impl Follower {
         Some(follower)
     }
 
-    /// When the conditions may change next.
+    /// Returns the time of the next possible change of the conditions.
     pub(crate) fn next(&self) -> Nanos {
         if self.until == Micros::MAX { NEVER } else { nanos(self.until) }
     }
 
-    /// The conditions at `at`, which does not decrease.
+    /// Returns the conditions at `at`, which must not decrease.
     pub(crate) fn conditions(&mut self, at: Nanos) -> Conditions {
         self.advance(micros_before(at));
         self.conditions
     }
 
-    /// What the link follows at `now`.
+    /// Returns the true levels and conditions of the link at `now`.
     pub(crate) fn air(&mut self, now: Micros) -> Air {
         self.advance(now);
         let reading = self.levels.reading(Time::from_micros(now), self.technology);
@@ -111,7 +111,7 @@ impl Follower {
         let all = self.map.conditions(&levels);
         self.conditions = match self.parts {
             Parts::All => all,
-            // For the links behind it a stalled trunk equals an outage.
+            // For the links behind it, a stalled trunk equals an outage.
             Parts::Share => Conditions { share: all.share, ..Conditions::FULL },
             Parts::Rest => Conditions { share: Ratio::ONE, ..all },
         };

@@ -1,4 +1,4 @@
-//! By how much a radio is earlier than its link.
+//! Time by which a radio is ahead of its link.
 
 use std::{fmt, str::FromStr};
 
@@ -7,18 +7,18 @@ use serde::{Deserialize, Deserializer, de};
 use squall_trace::Micros;
 use squall_units::{Span, UnitError};
 
-/// How long before the link follows a change of the levels the radio reports it: `"800ms"`; `"-1s"` if the radio
-/// is the later. At most a minute either way. Default: 0.
+/// Time by which the radio reports a change of the levels before the link follows it: `"800ms"`;
+/// `"-1s"` if the radio is later than the link. At most a minute in either direction. Default: 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Lead(i64);
 
-/// Why a text is no lead.
+/// Error of a text that is not a lead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LeadError {
-    /// It is no duration, perhaps with a minus before it.
+    /// Not a duration, optionally with a minus sign.
     #[error(transparent)]
     Span(#[from] UnitError),
-    /// It is longer than a minute.
+    /// Longer than a minute.
     #[error("a lead of {0} is longer than a minute")]
     Long(Span),
 }
@@ -27,23 +27,24 @@ impl Lead {
     /// The longest lead or lag.
     pub const LIMIT: Span = Span::from_millis(60_000);
 
-    /// Microseconds; negative if the radio is later than the link. Held within a minute.
+    /// Creates a lead from microseconds; negative if the radio is later than the link. Clamped to a
+    /// minute.
     pub fn from_micros(micros: i64) -> Self {
         let limit = Self::LIMIT.micros() as i64;
         Self(micros.clamp(-limit, limit))
     }
 
-    /// Microseconds; negative if the radio is later than the link.
+    /// Returns the microseconds; negative if the radio is later than the link.
     pub const fn micros(self) -> i64 {
         self.0
     }
 
-    /// The time that is earlier than `at` by the lead, but not before time 0.
+    /// Returns the time that is the lead before `at`, at least 0.
     pub(super) fn before(self, at: Micros) -> Micros {
         at.saturating_add_signed(-self.0)
     }
 
-    /// The time that is later than `at` by the lead; the end of time stays where it is.
+    /// Returns the time that is the lead after `at`; [`Micros::MAX`] is unchanged.
     pub(super) fn after(self, at: Micros) -> Micros {
         if at == Micros::MAX { at } else { at.saturating_add_signed(self.0) }
     }
@@ -59,7 +60,7 @@ impl FromStr for Lead {
         if span > Self::LIMIT {
             return Err(LeadError::Long(span));
         }
-        // At most 60,000,000.
+        // The value is at most 60,000,000.
         Ok(Self(sign * span.micros() as i64))
     }
 }

@@ -1,4 +1,4 @@
-//! Levels: what the air is like, and series of it.
+//! Levels of a radio signal, and series of levels.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use squall_units::{Span, Time};
 
 use crate::series::Series;
 
-/// What the air is like at one moment.
+/// Levels of a radio signal at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Levels {
     /// Reference signal received power in dBm.
@@ -18,14 +18,14 @@ pub struct Levels {
     pub sinr: Option<f64>,
     /// Received signal strength in dBm.
     pub rssi: Option<f64>,
-    /// Whether the radio is in no network: not associated, not registered. Nothing passes then.
+    /// The radio is in no network: not associated, not registered. No packets pass.
     pub detached: bool,
-    /// Whether nothing passes although the radio is in a network: a handover is going on.
+    /// No packets pass although the radio is in a network: a handover is in progress.
     pub interrupted: bool,
 }
 
 impl Levels {
-    /// These levels as a radio of this technology would report them at `at`.
+    /// Returns the reading that a radio of this technology would report at `at`.
     pub(super) fn reading(&self, at: Time, technology: Technology) -> Reading {
         let Self { rsrp, sinr, rssi, detached, .. } = *self;
         if detached {
@@ -41,12 +41,12 @@ impl Levels {
 pub struct Level(f64);
 
 impl Level {
-    /// The level, if it is one.
+    /// Returns `None` if the value is out of range.
     pub fn new(value: f64) -> Option<Self> {
         (-200.0..=100.0).contains(&value).then_some(Self(value))
     }
 
-    /// In dBm or dB.
+    /// Returns the value in dBm or dB.
     pub const fn value(self) -> f64 {
         self.0
     }
@@ -73,16 +73,16 @@ impl Sample for Level {
     }
 }
 
-/// Levels that somebody measured or wrote down; each holds until the next.
+/// Levels from a measurement or a table; each holds until the next.
 ///
-/// In files either `{ csv = "walk.csv" }`, which takes what there is of the columns `rsrp_dbm`, `sinr_db` and
-/// `rssi_dbm` beside `time_s`, or steps: `{ rssi = [["0s", -55], ["8s", -82.5]] }`. With `repeat = "10s"` it
-/// starts again after that time; without, the last levels hold, but the radio reports nothing after the last
-/// of all steps.
+/// In files either `{ csv = "walk.csv" }`, which reads the existing columns of `rsrp_dbm`,
+/// `sinr_db` and `rssi_dbm` next to `time_s`, or steps: `{ rssi = [["0s", -55], ["8s", -82.5]] }`.
+/// With `repeat = "10s"` it restarts after that time. Without, the last levels hold, but the radio
+/// stops reporting after the last step of all series.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(try_from = "LevelTable")]
 pub struct LevelSeries {
-    /// The file that [`load`](crate::PathConfig::load) reads, if the levels come from a file.
+    /// File that [`load`](crate::PathConfig::load) reads, if any.
     pub csv: Option<PathBuf>,
     /// RSRP in dBm.
     pub rsrp: Option<Series<Level>>,
@@ -90,7 +90,7 @@ pub struct LevelSeries {
     pub sinr: Option<Series<Level>>,
     /// RSSI in dBm.
     pub rssi: Option<Series<Level>>,
-    /// After how long it starts again. Default: never.
+    /// Period after which the series restarts. Default: never.
     pub repeat: Option<Span>,
 }
 
@@ -98,7 +98,7 @@ pub struct LevelSeries {
 const COLUMNS: [&str; 3] = ["rsrp_dbm", "sinr_db", "rssi_dbm"];
 
 impl LevelSeries {
-    /// Levels from a file, which [`load`](crate::PathConfig::load) reads.
+    /// Creates levels from a file, which [`load`](crate::PathConfig::load) reads.
     pub fn from_file(csv: impl Into<PathBuf>) -> Self {
         Self { csv: Some(csv.into()), ..Self::default() }
     }
@@ -107,7 +107,7 @@ impl LevelSeries {
         [self.rsrp.as_ref(), self.sinr.as_ref(), self.rssi.as_ref()]
     }
 
-    /// Lets levels that do not repeat begin later; the first holds until then.
+    /// Delays levels that do not repeat; the first value holds until then.
     pub(crate) fn delay(&mut self, by: Span) {
         let columns = [&mut self.rsrp, &mut self.sinr, &mut self.rssi].into_iter().flatten();
         for column in columns.filter(|_| self.repeat.is_none()) {
@@ -123,7 +123,8 @@ impl LevelSeries {
         self.columns().iter().any(Option::is_some)
     }
 
-    /// Reads the file, if it is not read yet. A level without a column there, or without a value in it, is not reported.
+    /// Reads the file, unless it has been read already. A level without a column, or without a
+    /// value in it, is not reported.
     pub(super) fn load(&mut self, base: &Path) -> Result<(), TraceError> {
         let Some(csv) = self.csv.clone().filter(|_| !self.is_loaded()) else { return Ok(()) };
         let path = base.join(csv);
@@ -142,12 +143,12 @@ impl LevelSeries {
         Err(TraceError::file(&file, problem))
     }
 
-    /// The technology that has such levels: Wi-Fi if there is only an RSSI.
+    /// Returns the technology that has such levels: Wi-Fi if there is only an RSSI.
     pub(super) fn technology(&self) -> Technology {
         if self.rsrp.is_none() && self.sinr.is_none() { Technology::Wifi } else { Technology::Lte }
     }
 
-    /// The levels at a time, and until when they hold.
+    /// Returns the levels at a time, and the time until which they hold.
     pub(super) fn at(&self, now: Micros) -> (Levels, Micros) {
         let mut until = Micros::MAX;
         let [rsrp, sinr, rssi] = self.columns().map(|series| {
@@ -158,7 +159,7 @@ impl LevelSeries {
         (Levels { rsrp, sinr, rssi, ..Levels::default() }, until)
     }
 
-    /// The time of the last step; `None` if it goes on for ever.
+    /// Returns the time of the last step; `None` if the series repeats.
     pub(super) fn end(&self) -> Option<Micros> {
         if self.repeat.is_some() {
             return None;
@@ -168,7 +169,7 @@ impl LevelSeries {
     }
 }
 
-/// Levels as they are written.
+/// The file form of levels.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct LevelTable {

@@ -1,8 +1,8 @@
-//! Models of radios as data.
+//! Declaration of radio models.
 
 use crate::error::ConfigError;
 
-/// Refuses a number outside its bounds, both included, or none at all.
+/// Rejects a number outside its bounds (both inclusive), and NaN.
 pub(super) fn within(field: &str, value: f64, least: f64, most: f64) -> Result<(), ConfigError> {
     if (least..=most).contains(&value) {
         return Ok(());
@@ -11,10 +11,12 @@ pub(super) fn within(field: &str, value: f64, least: f64, most: f64) -> Result<(
     Err(ConfigError::Field { field: field.to_owned(), problem })
 }
 
-/// Declares a model of numbers that a file may leave out: each field with its default and its bounds, so that the three
-/// stay together. The model has [`Default`], serde, and `check`, which returns the first field that is out of bounds.
+/// Declares a model of numbers with optional fields in files: each field with its default and its
+/// bounds, so that the three stay together. The model has [`Default`], serde, and `check`, which
+/// returns the first field that is out of bounds.
 ///
-/// Errors call a field `radio.walk.near`. Bounds include both ends, and may use other fields of the model:
+/// Errors name a field as `radio.walk.near`. Bounds include both ends, and may use other fields of
+/// the model:
 ///
 /// ```text
 /// model! {

@@ -1,4 +1,4 @@
-//! What a radio reports of its levels: late, noisy, in whole decibels.
+//! Reports of a radio: late, noisy, in whole decibels.
 
 use rand_pcg::{Pcg64Mcg, rand_core::SeedableRng};
 use squall_signal::{Reading, Technology};
@@ -11,19 +11,21 @@ use super::{
     scene::{Drift, gauss},
 };
 
-/// The radio of a path, as its host sees it.
+/// The radio of a path, as seen by its host.
 #[derive(Debug, Clone)]
 pub(crate) struct Radio {
-    /// For those who take every report at its time.
+    /// Source of [`poll_report`](Self::poll_report), which returns every report at its time.
     queue: Reporter,
-    /// For those who look at the newest; apart, so that neither takes anything from the other.
+    /// Source of [`report`](Self::report), which returns the newest; separate, so that neither
+    /// affects the other.
     board: Reporter,
     newest: Option<Reading>,
     truth: Follower,
 }
 
 impl Radio {
-    /// `None` if a file has not been loaded. `seed` is that of the levels, `noise` that of the noise.
+    /// Returns `None` if a file has not been loaded. `seed` is that of the levels, `noise` that of
+    /// the noise.
     pub(crate) fn new(config: &RadioConfig, seed: u64, noise: u64) -> Option<Self> {
         let reporter = Reporter::new(config, seed, noise)?;
         Some(Self {
@@ -34,18 +36,18 @@ impl Radio {
         })
     }
 
-    /// When the next report arrives; `None` after the last.
+    /// Returns the time of the next report; `None` after the last.
     pub(crate) fn next_report(&self) -> Option<Micros> {
         self.queue.pending.map(|(due, _)| due)
     }
 
-    /// The next report, if it has arrived by `now`.
+    /// Returns the next report, if it has arrived by `now`.
     pub(crate) fn poll_report(&mut self, now: Micros) -> Option<Reading> {
         self.queue.take(now)
     }
 
-    /// The newest report that has arrived by `now`; `None` before the first, and from when one would have been
-    /// due after the last.
+    /// Returns the newest report that has arrived by `now`; `None` before the first, and from the
+    /// time at which the one after the last would have been due.
     pub(crate) fn report(&mut self, now: Micros) -> Option<Reading> {
         while let Some(reading) = self.board.take(now) {
             self.newest = Some(reading);
@@ -58,12 +60,12 @@ impl Radio {
     }
 }
 
-/// Readings in the order of time.
+/// Readings in order of time.
 #[derive(Debug, Clone)]
 struct Reporter {
     course: Course,
     technology: Technology,
-    /// How much later than their time the levels are reported; negative if earlier.
+    /// Time by which the reports are later than the levels; negative if earlier.
     shift: Lead,
     capture: Micros,
     granularity: Micros,
@@ -71,13 +73,13 @@ struct Reporter {
     quantum: f64,
     noise: [Drift; 3],
     random: Pcg64Mcg,
-    /// How often the radio has been asked.
+    /// Number of queries so far.
     asked: u64,
-    /// What it measured last.
+    /// Last measurement.
     measured: Option<Reading>,
-    /// The next report, and when it arrives.
+    /// The next report, and its time of arrival.
     pending: Option<(Micros, Reading)>,
-    /// When the first report would have arrived that there is no more.
+    /// Time at which the report after the last one would have arrived.
     silent_from: Option<Micros>,
 }
 
@@ -115,7 +117,7 @@ impl Reporter {
         Some(reading)
     }
 
-    /// Asks the radio once more.
+    /// Queries the radio once more.
     fn prepare(&mut self) {
         let at = self.asked.saturating_mul(self.capture);
         self.asked += 1;
@@ -125,7 +127,7 @@ impl Reporter {
     }
 
     fn ask(&mut self, at: Micros) -> Option<Reading> {
-        // It reports its last measurement, which it takes at its own pace.
+        // The radio reports its last measurement, which it takes at its own interval.
         let measuring = if self.granularity == 0 { at } else { at - at % self.granularity };
         if self.measured.is_none_or(|reading| reading.at.micros() < measuring) {
             let air = self.shift.after(measuring);

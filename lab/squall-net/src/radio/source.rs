@@ -1,4 +1,4 @@
-//! Where the levels of a radio come from.
+//! Source of a radio's levels.
 
 use rand_pcg::Pcg64Mcg;
 
@@ -8,29 +8,29 @@ use super::{
 };
 use crate::error::ConfigError;
 
-/// Where the levels of a radio come from.
+/// Source of a radio's levels.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Source {
-    /// Levels that were measured or written down; the map says what the link makes of them.
+    /// Measured or given levels, which a map turns into conditions of the link.
     Series(LevelSeries),
-    /// Levels that were measured beside the rate which the link has: no map.
+    /// Levels that were measured together with the link's rate; without a map.
     Trace(LevelSeries),
-    /// Through a building, away from an access point and back.
+    /// A walk through a building, away from an access point and back.
     Walk(Walk),
-    /// To the edge of an access point's coverage outdoors and back.
+    /// A walk to the edge of an access point's coverage outdoors and back.
     WifiEdge(WifiEdge),
-    /// Round the corners of streets.
+    /// A drive round street corners.
     Canyon(Canyon),
-    /// Through tunnels.
+    /// A drive through tunnels.
     Tunnel(Tunnel),
-    /// Along a railway line, from cell to cell.
+    /// A ride along a railway line, from cell to cell.
     Rail(Rail),
     /// One handover.
     Handover(Handover),
 }
 
 impl Source {
-    /// The scene at its begin; `None` if the levels come from none.
+    /// Returns the scene at its start; `None` if the source is not a scene.
     pub(super) fn begin(&self, random: &mut Pcg64Mcg) -> Option<Scene> {
         Some(match self {
             Self::Series(_) | Self::Trace(_) => return None,

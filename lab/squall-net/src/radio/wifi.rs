@@ -1,4 +1,4 @@
-//! What Wi-Fi makes of its RSSI.
+//! Conditions of a Wi-Fi link as a function of its RSSI.
 
 use serde::Deserialize;
 
@@ -11,29 +11,31 @@ use crate::error::ConfigError;
 
 /// Share of the rate and loss of a Wi-Fi link by RSSI: the steps of its modulation and coding schemes.
 ///
-/// IEEE 802.11 (2020 §21.3.18.1, Table 21-25) says at which level a receiver must get nine of ten frames right
-/// with each scheme. The link is taken to send at the fastest scheme whose level the RSSI reaches; its share is
-/// that scheme's rate over that of the fastest of all (256-QAM 3/4). With a width of 20 MHz:
+/// IEEE 802.11 (2020 §21.3.18.1, Table 21-25) specifies for each scheme the level at which a
+/// receiver must decode nine of ten frames. The link is assumed to use the fastest scheme whose
+/// level the RSSI reaches; its share is that scheme's rate over that of the fastest of all (256-QAM
+/// 3/4). With a width of 20 MHz:
 ///
 /// | from dBm | −82 | −79 | −77 | −74 | −70 | −66 | −65 | −64 | −59 |
 /// | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 /// | share of 12 | 1 | 2 | 3 | 4 | 6 | 8 | 9 | 10 | 12 |
 ///
-/// Below the lowest step there is nothing slower to change to: of the frames sent, one in ten is damaged at the
-/// step itself and all are `cliff` dB below it, with a constant number of decibels for each factor between. Each
-/// is tried `attempts` times. What of a fade is seen as loss is therefore little until the very edge; the share
-/// falls first, and a sender that does not slow down loses packets in the queue, as in Fig. 3 of the STORM paper.
+/// Below the lowest step there is no slower scheme: one in ten frames is damaged at the step itself
+/// and all of them `cliff` dB below it, with a constant number of decibels per factor in between.
+/// Each frame is tried `attempts` times. A fade therefore causes little loss until the very edge;
+/// the share falls first, and a sender that does not slow down loses packets in the queue, as in
+/// Fig. 3 of the STORM paper.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WifiMap {
-    /// By how many dB the receiver is better than the standard asks. Default 0.
+    /// Margin in dB by which the receiver exceeds the standard's requirement. Default 0.
     pub margin: f64,
     /// Width of the channel in MHz: 20, 40, 80 or 160. Each doubling costs 3 dB (Table 21-25). Default 20.
     pub width: u32,
-    /// From a tenth of the frames damaged to all of them, in dB. Default 4. An assumption: the standard has
-    /// only the one point.
+    /// Range in dB from one tenth of the frames damaged to all of them. Default 4, an assumption:
+    /// the standard has only the one point.
     pub cliff: f64,
-    /// How often a frame is sent until it is dropped. Default 7 (dot11ShortRetryLimit).
+    /// Number of transmissions of a frame before it is dropped. Default 7 (dot11ShortRetryLimit).
     pub attempts: u32,
 }
 
@@ -43,7 +45,7 @@ impl Default for WifiMap {
     }
 }
 
-/// The least level of each scheme at 20 MHz in dBm, and its rate in twelfths of that of 256-QAM 3/4.
+/// Minimum level of each scheme at 20 MHz in dBm, and its rate in twelfths of that of 256-QAM 3/4.
 const STEPS: [(f64, u8); 9] = [
     (-82.0, 1),
     (-79.0, 2),
@@ -58,11 +60,11 @@ const STEPS: [(f64, u8); 9] = [
 
 const TWELFTHS: f64 = 12.0;
 
-/// Frames damaged at the least level of a scheme, by the standard.
+/// Share of frames damaged at the minimum level of a scheme, by the standard.
 const DAMAGED: f64 = 0.1;
 
 impl WifiMap {
-    /// What this level gives. Without an RSSI: everything.
+    /// Returns the conditions at this level. Without an RSSI: the full link.
     pub fn conditions(&self, levels: &Levels) -> Conditions {
         if levels.detached || levels.interrupted {
             return Conditions::OUTAGE;
@@ -76,7 +78,7 @@ impl WifiMap {
             return Conditions { share: share_of(f64::from(rate) / TWELFTHS), ..Conditions::FULL };
         }
         let damaged = DAMAGED.powf(1.0 - (lowest - level) / self.cliff);
-        // Not a number is not below 1 either.
+        // A NaN counts as an outage.
         if damaged.is_nan() || damaged >= 1.0 {
             return Conditions::OUTAGE;
         }
@@ -87,16 +89,16 @@ impl WifiMap {
         }
     }
 
-    /// By how much a channel of this width and receiver needs more than the table, in dB.
+    /// Returns the level in dB that this width and receiver need in addition to the table.
     fn offset(&self) -> f64 {
         3.0 * f64::from(self.width / 20).log2() - self.margin
     }
 
-    /// Finds what is out of range.
+    /// Checks that all values are in range.
     ///
     /// # Errors
     ///
-    /// The first such field.
+    /// The first invalid field.
     pub fn check(&self) -> Result<(), ConfigError> {
         within("radio.wifi.margin", self.margin, -20.0, 30.0)?;
         within("radio.wifi.cliff", self.cliff, 0.1, 30.0)?;
@@ -135,7 +137,8 @@ mod tests {
     #[test]
     fn below_the_slowest_scheme_frames_are_repeated_and_at_last_lost() {
         let map = WifiMap::default();
-        // Halfway down the cliff 10^−0.5 of the frames are damaged, and that to the seventh power lost.
+        // Halfway down the cliff 10^−0.5 of the frames are damaged, and that to the seventh power
+        // lost.
         let half = at(map, -84.0);
         assert!((half.share.as_f64() - (1.0 - 0.316_228) / 12.0).abs() < 1e-6);
         assert!((half.loss.as_f64() - 0.000_316).abs() < 1e-6);

@@ -1,13 +1,14 @@
 //! Paths in real time: UDP relays on loopback addresses, without privileges.
 //!
-//! For each path there is one socket on a loopback address of its own, to which clients send. What arrives
-//! there passes the path's upward link and leaves for the server from another loopback address, with a port
-//! for each client, so that the server sees one remote address a path and client. What the server answers
-//! comes back through the downward link. Headers count: a payload of n bytes is n + 28 bytes on the link.
+//! Each path has one socket on a loopback address of its own, to which clients send. Datagrams
+//! received there pass the path's upward link and leave for the server from another loopback
+//! address, with a port for each client, so that the server sees one remote address per path and
+//! client. Replies return through the downward link. Headers count: a payload of n bytes is n + 28
+//! bytes on the link.
 //!
 //! One thread serves all sockets and the [`Network`] between them ([`Live`]). ECN marks do not
-//! pass. A datagram that the kernel drops before the relay reads it is in no link's counters, but in
-//! [`RelayReport::overruns`].
+//! pass. Datagrams that the kernel drops before the relay reads them are not in the counters of a
+//! link, but in [`RelayReport::overruns`].
 
 mod ports;
 mod sockets;
@@ -31,7 +32,7 @@ use crate::{
     radio::Air,
 };
 
-/// Bytes of IPv4 and UDP header that each datagram occupies on a link beyond its payload.
+/// Bytes of IPv4 and UDP headers that each datagram occupies on a link in addition to its payload.
 pub const HEADERS: usize = 28;
 
 /// Running relays, one for each path. Dropping it stops them.
@@ -42,14 +43,16 @@ pub struct Relay {
     live: Live<Datagram>,
 }
 
-/// What the relay has done so far.
+/// Counters of a relay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RelayReport {
-    /// Of the links, and how late datagrams were. Strays are datagrams for a client that the relay had removed.
+    /// Counters of the links, and lateness of datagrams. Strays are datagrams for a client that the
+    /// relay had removed.
     #[serde(flatten)]
     pub live: LiveReport,
-    /// Datagrams that the kernel dropped because the relay read them too late; `None` where the kernel does not
-    /// count them (it does on Linux with IPv4). Those of sockets that a rebind has closed are forgotten.
+    /// Datagrams that the kernel dropped because the relay read them too late; `None` if the kernel
+    /// does not count them (it does on Linux with IPv4). Sockets that a rebinding has closed are
+    /// not included.
     pub overruns: Option<u64>,
 }
 
@@ -64,12 +67,13 @@ impl ServerSides {
 }
 
 impl Relay {
-    /// Starts a relay for each path to `server`. Time 0 of the paths' events is now. Files that the paths name
-    /// must have been [loaded](PathConfig::load).
+    /// Starts a relay for each path to `server`. Time 0 of the paths' events is now. Files of the
+    /// paths must have been [loaded](PathConfig::load).
     ///
     /// # Errors
     ///
-    /// Of kind `InvalidInput` if the paths cannot be built; otherwise what the system says about the sockets.
+    /// Kind `InvalidInput` if the paths cannot be built; otherwise the operating system's error for
+    /// the sockets.
     pub fn start(paths: &[PathConfig], server: SocketAddr, seed: u64) -> io::Result<Self> {
         let network =
             Network::new(paths, seed).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
@@ -84,7 +88,7 @@ impl Relay {
         Ok(Self { addresses, server_sides, live })
     }
 
-    /// Where a client sends to use a path.
+    /// Returns the address to which clients send on a path.
     ///
     /// # Panics
     ///
@@ -93,46 +97,48 @@ impl Relay {
         self.addresses[path]
     }
 
-    /// Time 0 of the paths' events and of the records.
+    /// Returns time 0 of the paths' events and of the records.
     pub fn started(&self) -> Instant {
         self.live.started()
     }
 
-    /// Counters and slip so far.
+    /// Returns counters and slip so far.
     pub fn report(&self) -> RelayReport {
         let server_sides = self.server_sides.lock();
         let overruns = sockets::overruns(self.addresses.iter().chain(server_sides.iter()));
         RelayReport { live: self.live.report(), overruns }
     }
 
-    /// The state of all paths now.
+    /// Returns the current state of all paths.
     pub fn snapshot(&self) -> Vec<PathSnapshot> {
         self.live.snapshot()
     }
 
-    /// What the radio of a path reports at this moment; see [`Live::signal`].
+    /// Returns the current report of the radio of a path; see [`Live::signal`].
     pub fn signal(&self, path: usize) -> Option<Reading> {
         self.live.signal(path)
     }
 
-    /// What the links of a path truly follow at this moment; `None` if it has no radio.
+    /// Returns the true conditions of the links of a path at this moment; `None` if it has no
+    /// radio.
     pub fn air(&self, path: usize) -> Option<Air> {
         self.live.air(path)
     }
 
-    /// Starts (or ends) the record of every packet on one direction of a path.
+    /// Starts or ends recording every packet on one direction of a path.
     pub fn keep_records(&self, path: usize, direction: Direction, keep: bool) {
         self.live.keep_records(path, direction, keep);
     }
 
-    /// The record of one direction of a path since the last call.
+    /// Takes the records of one direction of a path since the last call.
     pub fn drain_records(&self, path: usize, direction: Direction) -> Vec<Record> {
         self.live.drain_records(path, direction)
     }
 
-    /// Stops the relay, which takes at most some 20 ms, and says what it has done. Datagrams on the way are lost.
+    /// Stops the relay within some 20 ms, and returns its counters. Datagrams in the links are
+    /// lost.
     pub fn stop(mut self) -> RelayReport {
-        // While the sockets are open: the kernel's counters go with them.
+        // Report first: the kernel's counters disappear with the sockets.
         let report = self.report();
         self.live.stop();
         report
@@ -140,7 +146,7 @@ impl Relay {
 }
 
 impl RelayReport {
-    /// Why the emulation was not true, if it was not; see [`LiveReport::invalid`].
+    /// Returns the reason if the emulation was not faithful; see [`LiveReport::invalid`].
     pub fn invalid(&self, threshold: Duration) -> Option<String> {
         self.live.invalid(self.overruns.unwrap_or(0), threshold)
     }

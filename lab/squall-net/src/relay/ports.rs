@@ -1,4 +1,4 @@
-//! The relay's clients and what the server takes them for.
+//! The relay's clients and their addresses as seen by the server.
 
 use std::{
     borrow::Cow,
@@ -17,7 +17,7 @@ use crate::{
     network::Arrival,
 };
 
-/// A payload on its way, and whose it is.
+/// A payload in transit, and its flow.
 #[derive(Debug, Clone)]
 pub(super) struct Datagram {
     flow: u64,
@@ -26,10 +26,10 @@ pub(super) struct Datagram {
 
 pub(super) struct Sockets {
     server: SocketAddr,
-    /// The clients' side of each path.
+    /// Sockets on the clients' side, by path.
     clients: Vec<UdpSocket>,
     flows: Vec<Flow>,
-    /// The flow of each client on each path.
+    /// Flow of each client on each path.
     known: HashMap<(usize, SocketAddr), u64>,
     next_flow: u64,
     server_sides: ServerSides,
@@ -41,21 +41,21 @@ struct Flow {
     id: u64,
     path: usize,
     client: SocketAddr,
-    /// The server's side: what the server takes for the client's address.
+    /// Socket on the server's side; its address is the client's for the server.
     socket: UdpSocket,
     used: Micros,
 }
 
-/// Datagrams read from a socket before the others have their turn.
+/// Datagrams read from one socket before the others are served.
 const BATCH: usize = 32;
 
-/// Clients of a path that are remembered; beyond them the one that was silent longest is forgotten.
+/// Maximum number of clients per path; beyond it the one that has been silent longest is removed.
 const CLIENTS: usize = 64;
 
 impl Ports for Sockets {
     type Packet = Datagram;
 
-    /// The clients' sides, then the flows'.
+    /// First the sockets of the clients' side, then those of the flows.
     fn watched(&self) -> Vec<BorrowedFd<'_>> {
         self.clients
             .iter()
@@ -66,7 +66,7 @@ impl Ports for Sockets {
 
     fn receive(&mut self, ready: &[bool], inbox: &mut Inbox<Datagram>) -> io::Result<()> {
         let paths = self.clients.len();
-        // Flows may be forgotten while clients' sockets are read: first those whose places are known.
+        // Reading clients' sockets may remove flows and shift their indices: read the flows first.
         for place in (paths..ready.len()).filter(|&place| ready[place]) {
             self.receive_replies(place - paths, inbox)?;
         }
@@ -135,7 +135,7 @@ impl Sockets {
         Ok(())
     }
 
-    /// The place of the flow of a client on a path, a new one if need be.
+    /// Returns the index of the flow of a client on a path; creates it if necessary.
     fn flow(&mut self, path: usize, client: SocketAddr) -> io::Result<usize> {
         if let Some(&id) = self.known.get(&(path, client))
             && let Some(place) = self.flows.iter().position(|flow| flow.id == id)
@@ -170,12 +170,12 @@ impl Sockets {
     }
 }
 
-/// Reads one datagram; `None` if there is none.
+/// Reads one datagram; `None` if none is available.
 fn read(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Option<(usize, SocketAddr)>> {
     use io::ErrorKind::{ConnectionRefused, ConnectionReset, Interrupted, WouldBlock};
     match socket.recv_from(buffer) {
         Ok(read) => Ok(Some(read)),
-        // A refusal is the answer to an earlier datagram: the other side has closed its socket.
+        // Such an error belongs to an earlier datagram: the other side has closed its socket.
         Err(error)
             if matches!(error.kind(), WouldBlock | Interrupted | ConnectionRefused | ConnectionReset) =>
         {

@@ -7,16 +7,17 @@ use std::{
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// Holds a quarter of a second at 100 Mbit/s; the kernel gives less if its limit is lower.
+/// Socket buffer: a third of a second at 100 Mbit/s; the kernel allocates less if its limit is
+/// lower.
 const BUFFER: usize = 4 << 20;
 
-/// The socket to which clients of a path send: 127.77.*path + 1*.1 and a port of the system's choice.
+/// Creates the socket to which clients of a path send: 127.77.*path + 1*.1 and an ephemeral port.
 pub(super) fn client_side(path: usize, server: SocketAddr) -> io::Result<UdpSocket> {
     bind(if server.is_ipv6() { Ipv6Addr::LOCALHOST.into() } else { loopback(path, 1) })
 }
 
-/// A socket from which the server receives one client of a path: 127.77.*path + 1*.2 and a fresh port, or any
-/// address if the server is elsewhere.
+/// Creates a socket from which the server receives one client of a path: 127.77.*path + 1*.2 and an
+/// ephemeral port, or any address if the server is not on loopback.
 pub(super) fn server_side(path: usize, server: SocketAddr) -> io::Result<UdpSocket> {
     let local = match server.ip() {
         IpAddr::V4(ip) if ip.is_loopback() => loopback(path, 2),
@@ -30,17 +31,17 @@ pub(super) fn server_side(path: usize, server: SocketAddr) -> io::Result<UdpSock
 }
 
 fn loopback(path: usize, host: u8) -> IpAddr {
-    // Paths beyond 255 share addresses, not ports.
+    // Paths beyond 255 share addresses, but not ports.
     Ipv4Addr::new(127, 77, (path % 255 + 1) as u8, host).into()
 }
 
 fn bind(ip: IpAddr) -> io::Result<UdpSocket> {
     let address = SocketAddr::new(ip, 0);
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
-    // Smaller buffers than asked for are still buffers.
+    // Smaller buffers than requested are acceptable.
     let _ = socket.set_recv_buffer_size(BUFFER).and(socket.set_send_buffer_size(BUFFER));
     match socket.bind(&address.into()) {
-        // Some systems have no loopback address but the first.
+        // Some systems have only the first loopback address.
         Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable && ip.is_ipv4() => {
             socket.bind(&SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0).into())?;
         }
@@ -50,14 +51,16 @@ fn bind(ip: IpAddr) -> io::Result<UdpSocket> {
     Ok(socket.into())
 }
 
-/// Datagrams that the kernel has dropped at these sockets because their buffers were full, from Linux's table of
-/// UDP sockets; `None` if there is no such table or not of all of them.
+/// Returns the datagrams that the kernel has dropped at these sockets because their buffers were
+/// full, from Linux's table of UDP sockets; `None` if there is no such table or it does not contain
+/// all of them.
 pub(super) fn overruns<'a>(addresses: impl Iterator<Item = &'a SocketAddr>) -> Option<u64> {
     let table = fs::read_to_string("/proc/net/udp").ok()?;
     addresses.map(|address| drops(&table, *address)).sum()
 }
 
-/// The last column of the socket's line. The second is its address, in the byte order of memory, and port.
+/// Returns the last column of the socket's line. The second column is its address, in the byte
+/// order of memory, and port.
 fn drops(table: &str, address: SocketAddr) -> Option<u64> {
     let SocketAddr::V4(address) = address else { return None };
     let local = format!("{:08X}:{:04X}", u32::from_ne_bytes(address.ip().octets()), address.port());

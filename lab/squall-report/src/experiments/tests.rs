@@ -77,7 +77,7 @@ fn experiment() -> Experiment {
     let file = std::env::temp_dir().join(format!("squall-report-{}-{number}.toml", std::process::id()));
     std::fs::write(&file, EXPERIMENT).expect("is written");
     let experiment = Experiment::load(&file, &squall_papers::registry());
-    // Only leaves a file in the system's own folder for that.
+    // A failure only leaves a file in the system's temporary folder.
     let _ = std::fs::remove_file(&file);
     experiment.expect("is one")
 }

@@ -1,4 +1,4 @@
-//! The measurements.
+//! Measurements of the calibration test.
 
 use std::{
     io::{Read as _, Write as _},
@@ -12,7 +12,7 @@ use squall_shell::{Addresses, Family, Prepared, Shell, ShellError, Side, server}
 use squall_testkit::assert_duration;
 use squall_units::Span;
 
-/// All of them, by name.
+/// All measurements, by name.
 pub(crate) const TESTS: [(&str, fn()); 12] = [
     ("a_ping_takes_the_round_trip", a_ping_takes_the_round_trip),
     ("a_full_link_keeps_its_rate", a_full_link_keeps_its_rate),
@@ -28,16 +28,16 @@ pub(crate) const TESTS: [(&str, fn()); 12] = [
     ("a_shell_can_have_one_version_of_ip", a_shell_can_have_one_version_of_ip),
 ];
 
-/// Both versions of IP, and a payload of UDP that fills a packet of 1,500 bytes.
+/// Both versions of IP, each with the UDP payload that fills a packet of 1,500 bytes.
 const FAMILIES: [(Family, usize); 2] = [(Family::V4, FULL), (Family::V6, FULL - 20)];
 
-/// Bytes of IPv4 and UDP header.
+/// Bytes of the IPv4 and UDP headers.
 const HEADERS: usize = 28;
 
-/// A payload that fills a packet of 1,500 bytes.
+/// UDP payload that fills an IPv4 packet of 1,500 bytes.
 const FULL: usize = 1_500 - HEADERS;
 
-/// Whether this system has IPv6; else the rest of a test is skipped.
+/// Returns `true` if this system has IPv6; otherwise records that the rest of the test is skipped.
 fn has_ipv6() -> bool {
     let is_there = std::path::Path::new("/proc/net/if_inet6").exists();
     if !is_there {
@@ -46,13 +46,13 @@ fn has_ipv6() -> bool {
     is_there
 }
 
-/// A shell with these links at work.
+/// Starts a shell with these links.
 fn shell(links: &[&str]) -> Shell {
     let paths: Vec<PathConfig> = links.iter().map(|text| text.parse().expect("a link")).collect();
     Prepared::new(&paths, 1).expect("a shell").start(None).expect("links")
 }
 
-/// Measures behind these links, which have to let packets out as promptly as this.
+/// Runs a measurement behind these links; packets may leave them at most `max_slip` late.
 fn measure<T>(links: &[&str], max_slip: Duration, measurement: impl Fn(&Shell) -> T) -> T {
     let shell = shell(links);
     let measured = measurement(&shell);
@@ -63,7 +63,7 @@ fn measure<T>(links: &[&str], max_slip: Duration, measurement: impl Fn(&Shell) -
     measured
 }
 
-/// A socket of a side.
+/// Opens a socket on a side.
 fn socket(side: &Side, at: IpAddr) -> UdpSocket {
     let socket = side.within(move || UdpSocket::bind((at, 0)).expect("an address of this side"));
     let socket = socket2::Socket::from(socket);
@@ -73,12 +73,12 @@ fn socket(side: &Side, at: IpAddr) -> UdpSocket {
     socket
 }
 
-/// A client's socket on a path, and one of the server with the address that it is reached at.
+/// Returns the client's socket on a path, and the server's socket with its address.
 fn pair(shell: &Shell, path: usize) -> (UdpSocket, UdpSocket, SocketAddr) {
     pair_over(shell, path, Family::V4)
 }
 
-/// The same with a version of IP.
+/// Like [`pair`], with a version of IP.
 fn pair_over(shell: &Shell, path: usize, family: Family) -> (UdpSocket, UdpSocket, SocketAddr) {
     let client = socket(shell.client(), Addresses::of(path).client(family));
     let server = socket(shell.server(), server(family));
@@ -86,7 +86,8 @@ fn pair_over(shell: &Shell, path: usize, family: Family) -> (UdpSocket, UdpSocke
     (client, server, address)
 }
 
-/// Counts what comes until two seconds pass without anything: packets, and the time from the first to the last.
+/// Counts packets until none arrives for two seconds, and measures the time from the first to the
+/// last.
 fn count(socket: UdpSocket) -> JoinHandle<(u64, Duration)> {
     spawn(move || {
         let (mut packets, mut first, mut last) = (0, None, Instant::now());
@@ -104,7 +105,7 @@ fn send(socket: &UdpSocket, to: SocketAddr, rate: f64, time: Duration) -> u64 {
     send_of(socket, to, rate, time, FULL)
 }
 
-/// The same with a payload that fills a packet.
+/// Like [`send`], with a payload that fills a packet.
 fn send_of(socket: &UdpSocket, to: SocketAddr, rate: f64, time: Duration, payload: usize) -> u64 {
     let (start, mut sent) = (Instant::now(), 0u64);
     while start.elapsed() < time {
@@ -118,7 +119,7 @@ fn send_of(socket: &UdpSocket, to: SocketAddr, rate: f64, time: Duration, payloa
     sent
 }
 
-/// Bits per second of full packets, the first of which started the clock.
+/// Returns the rate of full packets in bits per second; the first packet starts the clock.
 fn rate((packets, time): (u64, Duration)) -> f64 {
     (packets - 1) as f64 * 12_000.0 / time.as_secs_f64()
 }
@@ -140,7 +141,8 @@ fn a_ping_takes_the_round_trip() {
     assert_duration!(most <= 26.0, "{times:?}");
 }
 
-/// Has this thread woken before all programs, if that is allowed: what is measured is the links.
+/// Gives this thread precedence over all programs, if that is permitted: only the links are
+/// measured.
 fn hurry() {
     use thread_priority::{
         RealtimeThreadSchedulePolicy::Fifo, ThreadPriority, ThreadSchedulePolicy,
@@ -151,9 +153,9 @@ fn hurry() {
         set_thread_priority_and_policy(thread_native_id(), priority, ThreadSchedulePolicy::Realtime(Fifo));
 }
 
-/// 200 round trips over a link of 25 ms, in milliseconds, the shortest first.
+/// Measures 200 round trips over a link of 25 ms; returns them in milliseconds, the shortest first.
 fn round_trips() -> Vec<f64> {
-    // Twice this is well within the millisecond that is asked for.
+    // Twice this is well within the required millisecond.
     let max_slip = Duration::from_micros(300);
     measure(&["up.delay=15ms,down.delay=10ms"], max_slip, |shell| {
         let (client, server, address) = pair(shell, 0);
@@ -190,7 +192,7 @@ fn a_full_link_keeps_its_rate() {
 
 fn a_trace_gives_its_opportunities() {
     let file = std::env::temp_dir().join(format!("squall-calibration-{}.trace", std::process::id()));
-    // Two opportunities each three milliseconds: 8.02 Mbit/s of packets with 1,504 bytes.
+    // Two opportunities in three milliseconds: 8.02 Mbit/s of packets with 1,504 bytes.
     std::fs::write(&file, "1\n3\n").expect("a trace");
     let mut path: PathConfig = format!("mahimahi={}", file.display()).parse().expect("a link");
     path.load(std::path::Path::new("")).expect("the trace");
@@ -211,7 +213,7 @@ fn loss_is_within_its_confidence_interval() {
     let lost = (sent - counted.join().expect("a count").0) as f64;
     let (mean, deviation) = (sent as f64 * 0.05, (sent as f64 * 0.05 * 0.95).sqrt());
     println!("  {lost} of {sent} lost, {mean:.0} ± {deviation:.0} meant");
-    // 3.29 standard deviations: one of a thousand.
+    // 3.29 standard deviations: one in a thousand.
     assert!((lost - mean).abs() <= 3.29 * deviation);
     let overruns = shell.report().expect("counters").overruns;
     assert_duration!(overruns == 0, "{overruns} packets found no room");
@@ -247,7 +249,7 @@ fn tcp_fills_a_link() {
     });
     let mut stream = shell.client().within(move || TcpStream::connect(address)).expect("a connection");
     let (mut bytes, mut buffer) = (0, vec![0; 65_536]);
-    // The start is slow.
+    // The first second covers slow start.
     let (start, mut since) = (Instant::now(), None);
     loop {
         let read = stream.read(&mut buffer).expect("data");
@@ -261,7 +263,7 @@ fn tcp_fills_a_link() {
     }
     let time = since.expect("it lasts longer").elapsed();
     sender.join().expect("a sender");
-    // Of 1,500 bytes 1,448 are payload.
+    // 1,448 of 1,500 bytes are payload.
     let measured = bytes as f64 * 8.0 / time.as_secs_f64();
     assert_within("bits per second of TCP", measured, 20e6 * 1_448.0 / 1_500.0, 0.03);
 }
@@ -358,7 +360,8 @@ fn logs_have_every_packet() {
     assert!(lines.lines().all(|line| serde_json::from_str::<squall_net::log::Record>(line).is_ok()));
 }
 
-/// The fates of these packets on a link, in order: whether each arrived, and intact.
+/// Returns the fate of each packet on a link, in order: `None` if it was lost, otherwise `true` if
+/// it was intact.
 fn fates(family: Family, payload: usize) -> Vec<Option<bool>> {
     const PACKETS: u32 = 400;
     let path: PathConfig = "loss=5%/4,corrupt=5%".parse().expect("a link");
@@ -367,7 +370,7 @@ fn fates(family: Family, payload: usize) -> Vec<Option<bool>> {
     let receiver = spawn(move || {
         let (mut fates, mut buffer) = (vec![None; PACKETS as usize], vec![0; 2_000]);
         while let Ok(length) = server.recv(&mut buffer) {
-            // The number fills the packet, and damage of up to eight bits leaves most of its copies.
+            // The number fills the packet; damage of up to eight bits leaves most copies intact.
             let words = buffer[..length].chunks_exact(4).map(|word| [word[0], word[1], word[2], word[3]]);
             let numbers: Vec<u32> = words.map(u32::from_be_bytes).collect();
             let number = *numbers
@@ -404,7 +407,7 @@ fn both_versions_of_ip_share_a_link() {
         return;
     }
     let shell = shell(&["rate=20mbps,delay=5ms,queue=60kB"]);
-    // The system sends nothing by itself, or the links' chance would depend on it.
+    // The system sends nothing by itself; otherwise the links' random decisions would depend on it.
     std::thread::sleep(Duration::from_millis(1_500));
     let pushed = || {
         let path = &shell.report().expect("counters").live.paths[0];

@@ -1,9 +1,10 @@
-//! CICV5G (<https://github.com/zxr805/CICV5G>, doi 10.5281/zenodo.17475688): round trips of small messages from
-//! a vehicle to another by way of the cloud, with the levels at their time. Cells between spaces.
+//! CICV5G (<https://github.com/zxr805/CICV5G>, doi 10.5281/zenodo.17475688): round trips of small
+//! messages from a vehicle to another through the cloud, with the levels at their time. Cells are
+//! separated by spaces.
 //!
-//! The time of a row is when its message was sent. The log has no lost messages; stalls show as round trips that fall step
-//! by step. The folder names the band and the file does not, so `5G` stands for the technology unless another word is
-//! wished for.
+//! The time of a row is that at which its message was sent. The log contains no lost messages;
+//! stalls appear as round trips that fall step by step. Only the folder names the band, not the
+//! file, so the technology is `5G` unless another word is requested.
 
 use super::{input::Input, log::Log};
 use crate::{
@@ -11,10 +12,10 @@ use crate::{
     sheet::{Layout, Sheet},
 };
 
-/// The column of the time of sending, the first one.
+/// The first column: the time of sending.
 pub(crate) const SENT: &str = "pub_time(ms)";
 
-/// The publishers' names; the cell has no unit.
+/// The name used by the publishers; the cell has no unit.
 const CELL: &str = "cellid(db)";
 const NUMBERS: [(Quantity, &str); 3] =
     [(Quantity::Rtt, "delay(ms)"), (Quantity::Sinr, "sinr(db)"), (Quantity::Rsrp, "rsrp(db)")];

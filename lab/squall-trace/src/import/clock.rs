@@ -1,14 +1,14 @@
-//! Times of day as logs write them. Zones are not looked at: only differences count.
+//! Times of day in logs. Time zones are ignored: only differences count.
 
 use crate::{TraceError, sheet::Cells};
 
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// The date and time in a cell, such as `2018.01.27_13.58.29`, in microseconds since 1970.
+/// Parses the date and time in a cell, such as `2018.01.27_13.58.29`, as microseconds since 1970.
 ///
 /// # Errors
-/// If it is none.
+/// If it is not a date and time.
 pub(super) fn date(cells: Cells<'_>, column: &str) -> Result<i64, TraceError> {
     let text = cells.text(column);
     let seconds =
@@ -16,10 +16,10 @@ pub(super) fn date(cells: Cells<'_>, column: &str) -> Result<i64, TraceError> {
     Ok(seconds * 1_000_000)
 }
 
-/// The date and time in a cell, as `date` writes it: `Thu Aug 11 13:42:06 UTC 2022`.
+/// Parses the date and time in a cell in the format of `date`: `Thu Aug 11 13:42:06 UTC 2022`.
 ///
 /// # Errors
-/// If it is none.
+/// If it is not a date and time.
 pub(super) fn date_in_words(cells: Cells<'_>, column: &str) -> Result<i64, TraceError> {
     let text = cells.text(column);
     let fault =
@@ -27,8 +27,8 @@ pub(super) fn date_in_words(cells: Cells<'_>, column: &str) -> Result<i64, Trace
     Ok(in_words(text).ok_or_else(fault)? * 1_000_000)
 }
 
-/// Year, month, day, hour, minute and second with anything but digits between them, such as
-/// `2018.01.27_13.58.29` and `2019-12-05 09:02:32`, in seconds since 1970.
+/// Parses year, month, day, hour, minute and second separated by any non-digits, such as
+/// `2018.01.27_13.58.29` and `2019-12-05 09:02:32`, as seconds since 1970.
 fn numbers(text: &str) -> Option<i64> {
     let mut parts = text.trim().split(|c: char| !c.is_ascii_digit()).map(|part| part.parse().ok());
     let mut next = || parts.next().flatten();
@@ -55,8 +55,9 @@ fn seconds([year, month, day, hour, minute, second]: [i64; 6]) -> Option<i64> {
     within.then(|| ((days(year, month, day) * 24 + hour) * 60 + minute) * 60 + second)
 }
 
-/// Days since 1970-01-01 in the Gregorian calendar. Years are counted from March, so that a leap day is the
-/// last of its year and the months before it have lengths of a fixed pattern: five months have 153 days.
+/// Returns the days since 1970-01-01 in the Gregorian calendar. Years are counted from March, so
+/// that a leap day is the last of its year and the months before it have lengths of a fixed
+/// pattern: five months have 153 days.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let leap_days = year / 4 - year / 100 + year / 400;

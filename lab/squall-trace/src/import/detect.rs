@@ -1,4 +1,4 @@
-//! How a format is recognised.
+//! Detection of the format.
 
 use super::{cicv, feup, gnettrack, mtu, perama, plain, sigcomm};
 use crate::{
@@ -8,7 +8,7 @@ use crate::{
 };
 
 impl Format {
-    /// The format of a text, recognised by its first line. `None` if it is none of these.
+    /// Detects the format of a text by its first line. `None` if it is none of these.
     pub fn detect(text: &str) -> Option<Self> {
         let (_, first) = lines(text).next()?;
         match first.as_bytes()[0] {

@@ -1,9 +1,10 @@
-//! Wi-Fi to a client that moves away and comes back (FEUP, January 2019,
-//! <https://github.com/adamiaonr/wifi-vehicles>): `final-exp-log.csv`, one row a second for each sender and
-//! receiver, with the bytes received and the mean RSSI of the frames. A pair, such as `ap1-w2`, is a part.
+//! Wi-Fi to a client that moves away and returns (FEUP, January 2019,
+//! <https://github.com/adamiaonr/wifi-vehicles>): `final-exp-log.csv`, one row a second for each
+//! sender and receiver, with the bytes received and the mean RSSI of the frames. A pair, such as
+//! `ap1-w2`, is a part.
 //!
-//! An RSSI of −100 dBm means that no frame arrived. While iPerf is known to be off, the application was
-//! idle; while it runs, a rate under 0.1 Mbit/s for 2 s and more is an outage.
+//! An RSSI of −100 dBm means that no frame arrived. While iPerf is marked as off, the application
+//! was idle; while it runs, a rate under 0.1 Mbit/s for 2 s and more is an outage.
 
 use super::{
     input::Input,
@@ -15,16 +16,16 @@ use crate::{
     sheet::{Cells, Layout, Sheet},
 };
 
-/// The columns by which these logs are known.
+/// Columns that identify these logs.
 pub(crate) const MARKS: &[&str] = &["senderId", "receiverId", "systime", "rssiMean", "nBytesReceived"];
 
-/// The columns that are read.
+/// Columns that are read.
 const COLUMNS: &[&str] =
     &["senderId", "receiverId", "systime", "channelFreq", "isIperfOn", "rssiMean", "nBytesReceived"];
 
 const NO_FRAMES: f64 = -100.0;
 
-/// Bytes a second that are 1 Mbit/s.
+/// Bytes per second in 1 Mbit/s.
 const MEGABIT: f64 = 125_000.0;
 
 /// Reads a part of a log.
@@ -55,7 +56,7 @@ fn row(cells: Cells<'_>) -> Result<Row, TraceError> {
     Ok(row)
 }
 
-/// The word for the band of a channel in MHz: 2.4, 5 or 6 GHz (IEEE 802.11, Annex E).
+/// Returns the word for the band of a channel in MHz: 2.4, 5 or 6 GHz (IEEE 802.11, Annex E).
 pub(super) fn band(frequency: Option<f64>) -> Tech {
     Tech::of(match frequency {
         Some(f) if (2_400.0..2_500.0).contains(&f) => "WiFi-2.4",

@@ -1,12 +1,12 @@
 //! Logs of the Android application G-NetTrack, in the two forms in which they were published.
 //!
 //! - UCC (<https://github.com/uccmisl/5Gdataset>, and one log of the 4G dataset in
-//!   <https://github.com/uccmisl/goDASHbed>): a download of large files. A rate under 0.1 Mbit/s for at most
-//!   2 s is the boundary of two files; longer, it is an outage.
-//! - Kingston (4G LTE measurements on a bus, re-published by hanifnew on GitHub): short downloads and uploads
-//!   in turn, so that the rates are lower bounds. While the uplink has 0.1 Mbit/s and more, a downlink under
-//!   1 Mbit/s is the application's doing, and so is a time of up to 3 s where both are low; longer, it is an
-//!   outage.
+//!   <https://github.com/uccmisl/goDASHbed>): a download of large files. A rate under 0.1 Mbit/s
+//!   for at most 2 s is the boundary of two files; a longer one is an outage.
+//! - Kingston (4G LTE measurements on a bus, re-published by hanifnew on GitHub): short downloads
+//!   and uploads alternate, so the rates are lower bounds. While the uplink has 0.1 Mbit/s and
+//!   more, a downlink under 1 Mbit/s is caused by the application, and so is a period of up to 3 s
+//!   in which both are low; a longer one is an outage.
 //!
 //! Both have several rows a second, and rates in kbit/s. A second becomes one row: the means of the rates, the
 //! levels of its last row, its last ping.
@@ -25,21 +25,21 @@ use crate::{
     sheet::{Cells, Layout, Sheet},
 };
 
-/// The columns by which UCC's logs are known.
+/// Columns that identify UCC's logs.
 pub(crate) const UCC: &[&str] = &["Timestamp", "NetworkMode", "RSRP", "DL_bitrate", "UL_bitrate"];
 
-/// The columns by which Kingston's logs are known.
+/// Columns that identify Kingston's logs.
 pub(crate) const KINGSTON: &[&str] = &["Timestamp", "LAC", "LTERSSI", "RSRP", "DL_bitrate", "UL_bitrate"];
 
-/// What both have.
+/// Columns of both.
 const BOTH: [&str; 6] = ["Timestamp", "DL_bitrate", "UL_bitrate", "RSRP", "RSRQ", "SNR"];
 
 const SECOND: u64 = 1_000_000;
 
-/// Which columns differ.
+/// Columns that differ.
 struct Form {
     rssi: &'static str,
-    /// Together they name the serving cell.
+    /// Columns that together identify the serving cell.
     cell: &'static [&'static str],
 }
 
@@ -65,7 +65,7 @@ pub(super) fn kingston(input: &Input) -> Result<Recording, TraceError> {
 }
 
 impl Form {
-    /// The levels in a row of the log.
+    /// Reads the levels in a row of the log.
     fn levels(&self, cells: Cells<'_>, has_mode: bool) -> Result<Row, TraceError> {
         let tech = match cells.text("NetworkMode") {
             _ if !has_mode => Tech::from(Technology::Lte),
@@ -74,7 +74,7 @@ impl Form {
         };
         let rsrp = cells.quantity("RSRP", Rsrp, 1.0)?.filter(|&rsrp| rsrp != UNKNOWN_RSRP);
         let mut row = Row { tech, ..Row::default() }.with(Rsrp, rsrp);
-        // Of UMTS the RSCP is in the place of the RSRP; the others are left over from LTE.
+        // For UMTS the RSRP column has the RSCP; the others are left over from LTE.
         if row.tech.technology() != Technology::Umts {
             for (quantity, column) in [(Rsrq, "RSRQ"), (Sinr, "SNR"), (Rssi, self.rssi)] {
                 row[quantity] = cells.quantity(column, quantity, 1.0)?;
@@ -90,21 +90,21 @@ impl Form {
     }
 }
 
-/// The share that was lost of a burst of pings.
+/// Reads the share of lost pings in a burst.
 fn ping_loss(cells: Cells<'_>) -> Result<Option<f64>, TraceError> {
     let lost = cells.number("PINGLOSS")?;
     if lost.is_some_and(|lost| !(0.0..=100.0).contains(&lost)) {
         return Err(cells.fault("PINGLOSS", "is not a share or a percentage"));
     }
-    // A burst is of a few pings, so 1 is all of them and not one in a hundred.
+    // A burst has a few pings, so 1 means all of them and not one in a hundred.
     let share = lost.map(|lost| if lost > 1.0 { lost / 100.0 } else { lost });
     Ok(share.filter(|&share| share > 0.0))
 }
 
-/// What G-NetTrack writes for an RSRP that it does not know.
+/// G-NetTrack's value for an unknown RSRP.
 const UNKNOWN_RSRP: f64 = -200.0;
 
-/// What Android reports for a cell that it does not know.
+/// Android's value for an unknown cell.
 const UNKNOWN_CELL: &str = "2147483647";
 
 /// The rows of one second.
@@ -112,7 +112,7 @@ const UNKNOWN_CELL: &str = "2147483647";
 struct Second {
     line: u64,
     clock: i64,
-    /// The sums of the rates in Mbit/s, and how many there are: downlink and uplink.
+    /// Sum of the rates in Mbit/s, and their number: downlink and uplink.
     rates: [(f64, u32); 2],
     rtt: Option<f64>,
     ping_loss: Option<f64>,

@@ -2,11 +2,11 @@
 //! <https://datasets.simula.no/hsdpa-tcp-logs/>) and 4G in Ghent (van der Hooft et al., IEEE Communications
 //! Letters 2016, <https://users.ugent.be/~jvdrhoof/dataset-4g/>).
 //!
-//! Six numbers a line: a clock since 1970 (seconds in the first, milliseconds in the second), a clock in
-//! milliseconds from any start, latitude and longitude in degrees, the bytes received in the interval that ends
-//! here, and how many milliseconds that is. The second clock counts. The rate of an interval stands at its
-//! beginning, the position is left out. A time that belongs to no interval, and is longer than three usual ones,
-//! is a gap.
+//! Six numbers per line: a clock since 1970 (seconds in the first, milliseconds in the second), a
+//! clock in milliseconds from any start, latitude and longitude in degrees, the bytes received in
+//! the interval that ends here, and its length in milliseconds. The second clock is used. The rate
+//! of an interval is assigned to its beginning; the position is dropped. A time that belongs to no
+//! interval, and is longer than three usual ones, is a gap.
 
 use super::{input::Input, log::recording};
 use crate::{
@@ -50,7 +50,7 @@ pub(super) fn read(input: &Input) -> Result<Recording, TraceError> {
     Ok(recording(&input.name, rows)?.ending(since(last.end)))
 }
 
-/// The interval of a line; `None` if the line has nothing, or an interval of no length.
+/// Parses the interval of a line; `None` if the line is empty, or its interval has no length.
 fn interval(text: &str) -> Result<Option<Interval>, String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     if words.is_empty() {
@@ -59,7 +59,7 @@ fn interval(text: &str) -> Result<Option<Interval>, String> {
     let [_, clock, _, _, bytes, length] = words[..] else {
         return Err(format!("{} words instead of six numbers", words.len()));
     };
-    // Where a double counts in thousandths.
+    // Up to 1e12 a double resolves thousandths.
     let number = |what: &str, word: &str| {
         let number = word.parse().ok().filter(|number: &f64| (0.0..=1e12).contains(number));
         number.ok_or_else(|| format!("{what} \"{word}\" is not a number from 0 to 1000000000000"))

@@ -1,4 +1,4 @@
-//! Files to be read.
+//! Input files.
 
 use std::{io::Read as _, path::Path};
 
@@ -6,10 +6,10 @@ use flate2::read::MultiGzDecoder;
 
 use crate::TraceError;
 
-/// Most bytes of a file that is read.
+/// Maximum size of a file in bytes.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// A file to be read.
+/// An input file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Input {
     /// Its name, for errors.
@@ -19,7 +19,7 @@ pub struct Input {
 }
 
 impl Input {
-    /// A text.
+    /// Creates an input from a text.
     pub fn new(name: impl Into<String>, text: &str) -> Self {
         Self { name: name.into(), text: text.to_owned() }
     }
@@ -33,10 +33,11 @@ impl Input {
     }
 }
 
-/// The text of a file, which may be compressed by gzip.
+/// Returns the text of a file, which may be compressed by gzip.
 ///
 /// # Errors
-/// If it cannot be read, is larger than 256 MiB, also unpacked, or is no text; see [`squall_file::text`].
+/// If it cannot be read, is larger than 256 MiB, compressed or not, or is not text; see
+/// [`squall_file::text`].
 pub fn read_text(path: &Path) -> Result<String, TraceError> {
     let file = path.display().to_string();
     let fault = |problem: String| TraceError::file(&file, problem);
@@ -47,7 +48,7 @@ pub fn read_text(path: &Path) -> Result<String, TraceError> {
     squall_file::text(bytes).map_err(|error| TraceError::line(&file, error.line as u64, error.problem))
 }
 
-/// What is in a file that is compressed by gzip, at most `most` bytes: a few kilobytes can claim gigabytes.
+/// Decompresses gzip data to at most `most` bytes: a few kilobytes can claim gigabytes.
 fn unpacked(packed: &[u8], most: u64) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let read = MultiGzDecoder::new(packed).take(most + 1).read_to_end(&mut bytes);
@@ -55,7 +56,7 @@ fn unpacked(packed: &[u8], most: u64) -> Result<Vec<u8>, String> {
     if bytes.len() as u64 > most { Err(format!("more than {most} bytes, unpacked")) } else { Ok(bytes) }
 }
 
-/// The first bytes of a file that is compressed (RFC 1952 §2.3.1).
+/// The first bytes of a compressed file (RFC 1952 §2.3.1).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Rows of a log on their way to a recording.
+//! Conversion of the rows of a log to a recording.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ pub(super) struct Log<'t> {
     rows: Vec<Row>,
     /// The time of the first row, by the log's clock.
     origin: i64,
-    /// The serving cell of the row before.
+    /// Serving cell of the previous row.
     cell: Option<String>,
 }
 
@@ -23,11 +23,11 @@ impl<'t> Log<'t> {
         Self { file, rows: Vec::new(), origin: 0, cell: None }
     }
 
-    /// Takes a row of a time in microseconds by the log's clock, from a line, and marks what is new since the
-    /// row before: the serving cell, where the log has it, and the technology.
+    /// Adds a row from a line, at a time in microseconds by the log's clock, and marks changes
+    /// since the previous row: of the serving cell, if the log has it, and of the technology.
     ///
     /// # Errors
-    /// If time goes back.
+    /// If the time goes back.
     pub(super) fn push(
         &mut self,
         line: u64,
@@ -66,17 +66,17 @@ impl<'t> Log<'t> {
         Ok(())
     }
 
-    /// The time of the last row; `None` before the first.
+    /// Returns the time of the last row; `None` before the first.
     pub(super) fn last(&self) -> Option<i64> {
         self.rows.last().map(|row| self.origin + row.at as i64)
     }
 
-    /// Marks rows where a rate is so low for a time of which `meaning` says what it means.
+    /// Marks runs of rows with a low rate; `meaning` classifies a run by its duration.
     pub(super) fn mark(&mut self, rate: Quantity, mbps: f64, meaning: impl Fn(Micros) -> Option<Low>) {
         self.mark_where(|row| row[rate].is_some_and(|rate| rate < mbps), meaning);
     }
 
-    /// The same of rows where `low` holds.
+    /// As [`Self::mark`], for rows that satisfy `low`.
     pub(super) fn mark_where(&mut self, low: impl Fn(&Row) -> bool, meaning: impl Fn(Micros) -> Option<Low>) {
         for (range, length) in runs(&self.rows, low) {
             match meaning(length) {
@@ -89,7 +89,7 @@ impl<'t> Log<'t> {
         }
     }
 
-    /// The recording, with its gaps marked.
+    /// Returns the recording, with its gaps marked.
     ///
     /// # Errors
     /// If there are no rows.
@@ -104,26 +104,27 @@ impl<'t> Log<'t> {
     }
 }
 
-/// A recording of these rows, which come from a file.
+/// Creates a recording of these rows, which come from a file.
 pub(super) fn recording(file: &str, rows: Vec<Row>) -> Result<Recording, TraceError> {
     Recording::new(rows).map_err(|error| TraceError::file(file, error.to_string()))
 }
 
-/// What a low rate means.
+/// Cause of a low rate.
 pub(super) enum Low {
-    /// The network was the cause.
+    /// The network.
     Outage,
-    /// The application was.
+    /// The application.
     Idle,
 }
 
-/// Marks that the application paused: the downlink's rate means nothing then.
+/// Marks that the application paused: the downlink's rate is then meaningless.
 pub(super) fn idle(row: &mut Row) {
     row[Quantity::Down] = None;
     row.events.push(Event::Idle);
 }
 
-/// Rows one after the other where `low` holds, with the time from the first of them to the row after them.
+/// Returns runs of consecutive rows that satisfy `low`, with the time from the first of them to the
+/// row after them.
 fn runs(rows: &[Row], low: impl Fn(&Row) -> bool) -> Vec<(Range<usize>, Micros)> {
     let step = usual_step(rows);
     let mut runs = Vec::new();

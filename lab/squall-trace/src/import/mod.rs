@@ -1,9 +1,9 @@
-//! Recordings out of files, whatever their format.
+//! Recordings from files of any format.
 //!
-//! One file for each format: where it is published, what its columns mean, and what is done with them. Common to the
-//! measurement logs: time begins with the first row; rates are rounded to 1 kbit/s, round trips to 1 µs and levels to
-//! 0.01 dB; a number that no radio reports means that the level was not known; a time without rows for more than three
-//! usual steps is a [`gap`](crate::Event::Gap).
+//! One module per format: its publication, the meaning of its columns, and their treatment. Common
+//! to the measurement logs: time begins with the first row; rates are rounded to 1 kbit/s, round
+//! trips to 1 µs and levels to 0.01 dB; a number that no radio reports means that the level is
+//! unknown; a time without rows for more than three usual steps is a [`gap`](crate::Event::Gap).
 
 mod cicv;
 mod clock;
@@ -31,17 +31,17 @@ use crate::{Format, LONGEST, Micros, Quantity, Recording, Row, Tech, TraceError,
 
 const DAY: Micros = 86_400_000_000;
 
-/// What a file does not say of itself.
+/// Information that a file does not contain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wishes {
-    /// Its format; recognised by its first line if `None`.
+    /// Format; detected by the first line if `None`.
     pub format: Option<Format>,
-    /// The column with the rate that counts: `down_mbps`, `up_mbps`, or in a CSV file any other whose name ends
-    /// with `_bps`, `_kbps` or `_mbps`. If `None`, the downlink's, or the uplink's if there is no other.
+    /// Column of the rate: `down_mbps`, `up_mbps`, or in a CSV file any other whose name ends with
+    /// `_bps`, `_kbps` or `_mbps`. If `None`, the downlink's, or the uplink's if there is no other.
     pub column: Option<String>,
     /// The word for the radio technology, for logs without one.
     pub tech: Option<Tech>,
-    /// Which part of a log with several; not needed when there is one.
+    /// Name of the part of a log with several; not needed if there is only one.
     pub part: Option<String>,
 }
 
@@ -49,14 +49,14 @@ impl Recording {
     /// Reads a file with a recorded link.
     ///
     /// # Errors
-    /// As [`Self::parse`] and [`read_text`], and if it has no length, or is longer than [`LONGEST`]: most likely a time of the
-    /// wrong unit.
+    /// As [`Self::parse`] and [`read_text`], and if it has no length, or is longer than
+    /// [`LONGEST`], usually because of a time in the wrong unit.
     pub fn load(path: &Path, wishes: &Wishes) -> Result<Self, TraceError> {
         let input = Input::load(path)?;
         Self::parse_within(std::slice::from_ref(&input), wishes, LONGEST)?.checked_length(&input.name)
     }
 
-    /// The recording, if its length is one of a link. `file` is its name in errors.
+    /// Checks the length of the recording. `file` is its name in errors.
     pub(crate) fn checked_length(self, file: &str) -> Result<Self, TraceError> {
         match self.duration() {
             0 => Err(TraceError::file(file, "no time passes in it")),
@@ -67,16 +67,17 @@ impl Recording {
         }
     }
 
-    /// Reads the text of a file, or of several of a format whose recordings have several. The name of a list of
-    /// opportunities has its direction: with a part `up` between dots, such as `drive.up`, it is the uplink.
+    /// Parses the text of a file, or of several for formats with several files. The name of a list
+    /// of opportunities has its direction: with a part `up` between dots, such as `drive.up`, it is
+    /// the uplink.
     ///
     /// # Errors
-    /// Names the line of the first mistake, or says that the format is not known, or what was wished for not there.
+    /// The line of the first error; or the format is unknown, or a request does not suit the file.
     pub fn parse(inputs: &[Input], wishes: &Wishes) -> Result<Self, TraceError> {
         Self::parse_within(inputs, wishes, Micros::MAX)
     }
 
-    /// The same; a table that is longer than `longest` is refused at its line.
+    /// As [`Self::parse`]; a table that is longer than `longest` is rejected at its line.
     fn parse_within(inputs: &[Input], wishes: &Wishes, longest: Micros) -> Result<Self, TraceError> {
         let Some(first) = inputs.first() else {
             return Err(TraceError::Request("no file is named".to_owned()));
@@ -101,7 +102,7 @@ impl Recording {
         recording.choose(&first.name, rate)
     }
 
-    /// Sets which rate counts.
+    /// Selects the rate of the recording.
     fn choose(mut self, file: &str, wish: Option<Quantity>) -> Result<Self, TraceError> {
         if self.opportunities.is_some() {
             let named = if is_uplink(file) { Quantity::Up } else { Quantity::Down };
@@ -111,7 +112,7 @@ impl Recording {
                 let other = self.rate.map(|other| format!("; there is one in {other}")).unwrap_or_default();
                 return Err(TraceError::line(file, 1, format!("there is no rate in {wish}{other}")));
             }
-            // A wish for one direction drops the other.
+            // A requested direction drops the other.
             let other = if wish == Quantity::Down { Quantity::Up } else { Quantity::Down };
             self.rows.iter_mut().for_each(|row| row[other] = None);
             self.rate = Some(wish);
@@ -120,7 +121,7 @@ impl Recording {
     }
 }
 
-/// Whether a format takes this number of files, and has what was asked for.
+/// Checks that a format takes this number of files, and supports the request.
 fn suits(format: Format, inputs: &[Input], wishes: &Wishes) -> Result<(), TraceError> {
     let has_parts = matches!(format, Format::Feup | Format::Sigcomm);
     let has_no_tech = matches!(format, Format::Plain | Format::Cicv | Format::Hsdpa | Format::Sabre);
@@ -177,7 +178,7 @@ fn other_column(input: &Input, format: Format, name: &str) -> Result<Recording, 
     recording(&input.name, steps.iter().map(row).collect())
 }
 
-/// Whether a file's name has `up` between dots.
+/// Returns `true` if a file's name has `up` between dots.
 fn is_uplink(name: &str) -> bool {
     let file = Path::new(name).file_name().map(|file| file.to_string_lossy().into_owned());
     file.is_some_and(|file| file.split('.').skip(1).any(|part| part == "up"))

@@ -1,9 +1,10 @@
 //! Modem logs of MTU Cork (<https://github.com/MTU-Insectt/Measurements5G>): a row about every 3 s, with the
 //! uplink's rate of saturating UDP traffic, from the modem's counter of bytes.
 //!
-//! Three forms, by the modem: 5G NSA with its LTE anchor, LTE, UMTS. In the first, the 5G levels are 0 while
-//! there is no 5G; the row is then of LTE. The levels 0, −125 and −140 mean that there was no answer; for the
-//! SNR only −125 and −140 do, as 0 dB is nothing unusual. EC/IO of UMTS has no column in a recording.
+//! Three forms, by the modem: 5G NSA with its LTE anchor, LTE, UMTS. In the first, the 5G levels
+//! are 0 while there is no 5G; the row is then of LTE. The levels 0, −125 and −140 mean that there
+//! was no answer; for the SNR only −125 and −140 do, as 0 dB is a normal value. EC/IO of UMTS has
+//! no column in a recording.
 
 use squall_signal::Technology;
 
@@ -14,7 +15,7 @@ use crate::{
     sheet::{Cells, Layout, Sheet},
 };
 
-/// The columns by which these logs are known.
+/// Columns that identify these logs.
 pub(crate) const MARKS: &[&str] = &["Time", "Sent Bytes", RATE];
 
 const RATE: &str = "RATE(MBit/s)";
@@ -24,7 +25,7 @@ const NO_ANSWER: [f64; 2] = [-125.0, -140.0];
 /// The levels of one radio, and their columns.
 type Radio = (Technology, &'static [(Quantity, &'static str)]);
 
-/// The radios that a log may have, best first.
+/// Radios of a log, best first.
 const RADIOS: [Radio; 4] = [
     (Technology::NrNsa, &[(Rsrp, "nr_rsrp(dBm)"), (Rsrq, "nr_rsrq(dB)"), (Rssi, "nr_rssi(dBm)")]),
     (Technology::Lte, &[(Rsrp, "rsrp(dBm)"), (Rsrq, "rsrq(dB)"), (Rssi, "rssi(dBm)")]),
@@ -62,7 +63,7 @@ pub(super) fn read(input: &Input) -> Result<Recording, TraceError> {
     log.finish()
 }
 
-/// The levels of a radio; `None` if it has none.
+/// Reads the levels of a radio; `None` if it has none.
 fn levels((technology, columns): &Radio, cells: Cells<'_>) -> Result<Option<Row>, TraceError> {
     let mut row = Row { tech: Tech::from(*technology), ..Row::default() };
     for &(quantity, column) in *columns {

@@ -6,7 +6,7 @@ use crate::{
     sheet::{Cells, Layout, Sheet},
 };
 
-/// The name of the part that is meant, of those that a table with all of these columns has.
+/// Returns the name of the requested part of a table with all of these columns.
 pub(super) fn part(
     input: &Input,
     columns: &[&str],
@@ -25,7 +25,7 @@ pub(super) fn part(
     chosen(&input.name, &parts, wish)
 }
 
-/// The part that is meant, of those that a file has.
+/// Selects the requested part of a file.
 fn chosen(file: &str, parts: &[String], wish: Option<&str>) -> Result<String, TraceError> {
     let problem = match (wish, parts) {
         (Some(wish), _) if parts.iter().any(|part| part == wish) => return Ok(wish.to_owned()),

@@ -1,11 +1,13 @@
-//! Wi-Fi to a robot in a shipyard (Perama 2022, <https://github.com/minarady1/wifi_for_industrial_robotics>):
-//! what `iperf3 --json` wrote of a TCP transfer, and a log of JSON lines with the output of `iw link` about
-//! every half second. The two files are joined by their clocks, in whichever order they are named.
+//! Wi-Fi to a robot in a shipyard (Perama 2022,
+//! <https://github.com/minarady1/wifi_for_industrial_robotics>): the output of `iperf3 --json` for
+//! a TCP transfer, and a log of JSON lines with the output of `iw link` about every half second.
+//! The two files are joined by their clocks, in either order.
 //!
-//! A row is an interval of iPerf: rate, the kernel's round trip, retransmits, and the mean of the levels in
-//! that time. `iw` said "not connected" each time: the station was not. iPerf counts what the application
-//! wrote in blocks of 128 kB, so that single seconds without any are nothing; from 2 s on they are an outage.
-//! iPerf writes its start in whole seconds: the levels may be early by up to one.
+//! A row is an interval of iPerf: rate, the kernel's round trip, retransmits, and the mean of the
+//! levels in that time. If `iw` reported "not connected" each time, the station was disconnected.
+//! iPerf counts the bytes that the application wrote in blocks of 128 kB, so that single seconds
+//! without any are normal; from 2 s on they are an outage. iPerf records its start in whole
+//! seconds: the levels may be early by up to one.
 
 use serde_json::Value;
 
@@ -16,7 +18,7 @@ use super::{
 };
 use crate::{Event, Quantity, Recording, Row, Tech, TraceError};
 
-/// Whether a first line is of one of the two files.
+/// Returns `true` if a first line belongs to one of the two files.
 pub(crate) fn is_its(line: &str) -> bool {
     line.contains("\"start\"") || line.contains("\"phy\"") || line == "{"
 }
@@ -49,7 +51,7 @@ pub(super) fn read(inputs: &[Input]) -> Result<Recording, TraceError> {
     log.finish()
 }
 
-/// iPerf's file first.
+/// Returns iPerf's file first.
 fn in_order(inputs: &[Input]) -> Result<[&Input; 2], TraceError> {
     let is_radio = |input: &&Input| input.text.lines().next().is_some_and(|line| line.contains("\"phy\""));
     match inputs {
@@ -66,10 +68,10 @@ fn json(input: &Input, above: u64, error: &serde_json::Error) -> TraceError {
     TraceError::line(&input.name, above + error.line() as u64, error.to_string())
 }
 
-/// The row of an interval of iPerf, without its levels' technology.
+/// Returns the row of an interval of iPerf, without the technology of its levels.
 fn row(interval: &Value, down: bool, seen: &[Look], tech: Tech) -> Result<Row, String> {
     let rate = Quantity::Up.check(number(interval, "/sum/bits_per_second")? / 1e6)?;
-    // In microseconds; only where this side sends.
+    // In microseconds; present only if this side sends.
     let rtt = interval.pointer("/streams/0/rtt").and_then(Value::as_f64);
     let rtt_ms = rtt.map(|rtt| Quantity::Rtt.check(rtt / 1e3)).transpose()?;
     let levels: Vec<f64> = seen.iter().filter_map(|look| look.signal).collect();
@@ -87,13 +89,13 @@ fn row(interval: &Value, down: bool, seen: &[Look], tech: Tech) -> Result<Row, S
     Ok(row.with(direction, rate).with(Quantity::Rtt, rtt_ms).with(Quantity::Rssi, rssi))
 }
 
-/// A number in iPerf's file.
+/// Returns a number in iPerf's file.
 fn number(value: &Value, pointer: &str) -> Result<f64, String> {
     let number = value.pointer(pointer).and_then(Value::as_f64);
     number.ok_or_else(|| format!("there is no number at {pointer}"))
 }
 
-/// What `iw link` said once.
+/// One report of `iw link`.
 struct Look {
     /// Seconds since 1970.
     at: f64,

@@ -1,9 +1,11 @@
-//! Lines of two numbers, the time in seconds and the downlink's rate in Mbit/s, with a space, a tab, a comma or a semicolon between
-//! them: the Lumos5G traces (IMC 2020) as <https://github.com/SIGCOMM21-5G/artifact> has them, Zhuge, Solis, Pensieve. The first
-//! line may have names: the unit of the rate, `kbps`, `bps` or `Mbps`, in the second, and `_ms` at the end of the first.
+//! Lines of two numbers, the time in seconds and the downlink's rate in Mbit/s, separated by a
+//! space, a tab, a comma or a semicolon: the Lumos5G traces (IMC 2020) as in
+//! <https://github.com/SIGCOMM21-5G/artifact>, Zhuge, Solis, Pensieve. The first line may have
+//! names: the unit of the rate, `kbps`, `bps` or `Mbps`, in the second, and `_ms` at the end of the
+//! first.
 //!
-//! A rate of 0 is an outage. Of several rows of one time the first counts. Such a log does not have the
-//! technology: it is `cellular` unless another word is wished for.
+//! A rate of 0 is an outage. Of several rows with one time the first counts. Such a log does not
+//! contain the technology: it is `cellular` unless another word is requested.
 
 use std::ops::RangeInclusive;
 
@@ -13,10 +15,11 @@ use super::{
 };
 use crate::{Quantity, Recording, Row, Tech, TraceError, quantity::within, sheet::lines};
 
-/// The highest rate in Mbit/s of a log that does not name the unit: more than a phone has reached in any that is published.
+/// Maximum rate in Mbit/s of a log without a unit: more than a phone has reached in any published
+/// log.
 const MAX_WITHOUT_UNIT: f64 = 4e3;
 
-/// Whether a first line is of such a log.
+/// Returns `true` if a first line belongs to such a log.
 pub(crate) fn is_its(first: &str) -> bool {
     match words(first)[..] {
         [time, rate] => {
@@ -75,13 +78,13 @@ fn words(line: &str) -> Vec<&str> {
     line.split(delimiter).map(|word| word.trim_matches('"')).filter(|word| !word.is_empty()).collect()
 }
 
-/// The number of a word; with a decimal comma where no comma is between the words.
+/// Parses a word as a number; with a decimal comma if words are not separated by commas.
 fn number(word: &str, line: &str) -> Option<f64> {
     let point = line.contains([';', '\t']).then(|| word.replacen(',', ".", 1));
     point.as_deref().unwrap_or(word).parse().ok()
 }
 
-/// How many of the units at the end of a name are 1 Mbit/s.
+/// Returns the number of units at the end of a name in 1 Mbit/s.
 fn unit(name: &str) -> Option<f64> {
     let name = name.to_ascii_lowercase();
     let has = |words: [&str; 2]| words.iter().any(|word| name.contains(word));

@@ -1,8 +1,9 @@
 //! The network traces of Sabre, a simulator of adaptive streaming (Spiteri et al., MMSys 2018,
-//! <https://github.com/UMass-LIDS/sabre>), which has the logs of Oslo and Ghent in this form.
+//! <https://github.com/UMass-LIDS/sabre>), which includes the logs of Oslo and Ghent in this form.
 //!
-//! A JSON list of intervals: `duration_ms` and `bandwidth_kbps`, one after the other from time 0. `latency_ms`
-//! counts as a round trip unless it is the same everywhere: then it was set, and not measured.
+//! A JSON list of intervals: `duration_ms` and `bandwidth_kbps`, one after another from time 0.
+//! `latency_ms` counts as a round trip unless it is constant: then it was configured, and not
+//! measured.
 
 use serde::Deserialize;
 
@@ -16,7 +17,7 @@ struct Interval {
     latency_ms: Option<Rtt>,
 }
 
-/// A number that is checked while its line is known.
+/// Defines a number that is checked during parsing, so that an error has its line.
 macro_rules! checked {
     ($name:ident, $what:literal, $bounds:expr, $per:literal) => {
         #[derive(Clone, Copy, Deserialize, PartialEq)]

@@ -1,12 +1,13 @@
-//! Logs of Saturator (Winstein et al., NSDI 2013, <https://github.com/keithw/multisend>), which keeps a link full
-//! in both directions and writes what arrives.
+//! Logs of Saturator (Winstein et al., NSDI 2013, <https://github.com/keithw/multisend>), which
+//! keeps a link full in both directions and records arrivals.
 //!
-//! A line is `INCOMING DATA RECEIVED` for a packet that arrived over the measured link, or `OUTGOING ACK RECEIVED`
-//! for an answer that came back over the other one; then follow `senderid=`, `seq=`, `send_time=`, `recv_time=`
-//! in nanoseconds, and `1delay=` or `rtt=` in seconds. Packets fill an MTU of 1,500 bytes, so each is an
-//! opportunity of mahimahi, in whole milliseconds since the first, rounded down as the tool's own script does. In a
-//! client's log (`client-TIME-ID`) they are the downlink, in a server's (`server-TIME-ID`) the uplink. Answers
-//! measure the round trip: over the measured link, and back over the other.
+//! A line is `INCOMING DATA RECEIVED` for a packet that arrived over the measured link, or
+//! `OUTGOING ACK RECEIVED` for an answer that returned over the other one; then follow `senderid=`,
+//! `seq=`, `send_time=`, `recv_time=` in nanoseconds, and `1delay=` or `rtt=` in seconds. Packets
+//! fill an MTU of 1,500 bytes, so each is an opportunity of mahimahi, in whole milliseconds since
+//! the first, rounded down as in the tool's own script. In a client's log (`client-TIME-ID`) they
+//! are the downlink, in a server's (`server-TIME-ID`) the uplink. Answers measure the round trip:
+//! over the measured link, and back over the other.
 
 use super::input::Input;
 use crate::{MAX_ROWS, Quantity, Recording, RecordingError, Row, TraceError, mahimahi, sheet::lines};
@@ -15,7 +16,7 @@ use crate::{MAX_ROWS, Quantity, Recording, RecordingError, Row, TraceError, mahi
 struct Arrival<'t> {
     sender: &'t str,
     nanos: i64,
-    /// In milliseconds; only of answers.
+    /// In milliseconds; only for answers.
     rtt: Option<f64>,
 }
 

@@ -2,8 +2,8 @@
 //! `merged-logs`): one row a second. The downlink is iPerf's receiver; the uplink is the interface's counter of
 //! bytes, as iPerf's sender jumps at its start.
 //!
-//! The levels are those of 5G, measured only while it is connected; else the row is of LTE, and has none. A rate
-//! under 0.5 Mbit/s is an outage. A file with several runs has them as parts.
+//! The levels are those of 5G, measured only while it is connected; otherwise the row is of LTE,
+//! and has none. A rate under 0.5 Mbit/s is an outage. Runs in one file are its parts.
 
 use squall_signal::Technology;
 
@@ -18,11 +18,11 @@ use crate::{
     sheet::{Cells, Layout, Sheet},
 };
 
-/// The columns by which these logs are known.
+/// Columns that identify these logs.
 pub(crate) const MARKS: &[&str] =
     &["timestamp", "nrStatus", "nr_ssRsrp", "nr_ssSinr", "Throughput", "direction", "run_number"];
 
-/// The columns that are read beside these.
+/// Further columns that are read.
 const MORE: &[&str] = &["uplink_mbps", "network_type"];
 
 /// Reads a log, or a part of one.

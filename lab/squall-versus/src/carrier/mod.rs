@@ -1,4 +1,4 @@
-//! What carries the stream from one side to the other.
+//! Carriers of the stream from one side to the other.
 
 mod mptcp;
 mod noq;
@@ -24,7 +24,7 @@ use crate::{
 ///
 /// # Errors
 ///
-/// What the system says, or why there is no connection.
+/// If the system reports an error, or if no connection is established.
 pub fn relay(relay: Relay, end: RelayEnd) -> anyhow::Result<()> {
     match relay {
         Relay::Mptcp => mptcp::run(&end),
@@ -33,8 +33,8 @@ pub fn relay(relay: Relay, end: RelayEnd) -> anyhow::Result<()> {
     }
 }
 
-/// What runs on a side before the stream begins, in this order. The first of these must have ended before the next starts;
-/// the last one carries.
+/// Returns the programs that run on a side before the stream starts, in this order, and the one
+/// that carries. Each of the former must end before the next starts.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! A connection of Multipath TCP, frame after frame.
+//! Carrier over a Multipath TCP connection, frame after frame.
 
 use std::{
     io::{Read as _, Write as _},
@@ -13,7 +13,7 @@ use squall_versus_stream::{PORT, Scatter, frames};
 use super::{RelayEnd, Run};
 use crate::spec::{End, SideSpec};
 
-/// Lets the kernel use every link for a connection: the client's further addresses become subflows.
+/// Lets the kernel use all links for a connection: the client's other addresses become subflows.
 pub(super) fn settings(spec: &SideSpec) -> Vec<Run> {
     let ip = |words: &str| Run::new("ip", words.split(' '));
     let mut all = vec![ip("mptcp limits set subflows 8 add_addr_accepted 8")];
@@ -42,7 +42,7 @@ pub(super) fn run(end: &RelayEnd) -> anyhow::Result<()> {
             socket.set_reuse_address(true)?;
             socket.bind(&address.into())?;
             socket.listen(1)?;
-            // It stays open, for the kernel takes further subflows by it.
+            // The listener stays open: the kernel accepts further subflows by it.
             let listener = TcpListener::from(socket);
             let (mut stream, _) = listener.accept()?;
             let (mut scatter, mut buffer) = (Scatter::new()?, vec![0; 1 << 17]);

@@ -1,7 +1,8 @@
-//! The QUIC under Squall, unmodified: a stream for each frame, on as many paths as there are links.
+//! Carrier over the QUIC implementation under Squall, unmodified: a stream for each frame, on as
+//! many paths as there are links.
 //!
-//! All its settings are the defaults, but that streams are served first come, first served: in turns, as by default, every frame
-//! would be late as soon as one is.
+//! All settings are the defaults, except that streams are served in order of their opening: with
+//! the default, round-robin, one late frame would delay all others.
 
 use std::{
     net::SocketAddr,
@@ -18,13 +19,13 @@ use squall_versus_stream::{Frame, PORT, Scatter, frames};
 
 use super::RelayEnd;
 
-/// How long the client waits for the server to say who it is.
+/// Time for which the client waits for the server's certificate and for a path.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Frames under way at most.
+/// Maximum number of frames in flight.
 const STREAMS: u32 = 1_000;
 
-/// Largest frame.
+/// Maximum size of a frame.
 const MAX_FRAME: usize = 4 << 20;
 
 pub(super) fn run(end: RelayEnd) -> anyhow::Result<()> {
@@ -60,10 +61,11 @@ async fn client(links: usize, family: Family, certificate: &Path) -> anyhow::Res
         open(&connection, path).await.with_context(|| format!("path {}", link + 1))?;
     }
     let frames = frames()?;
-    // The queue is read by a thread of its own, for it may wait.
+    // A separate thread reads the queue, because reading blocks.
     let (give, mut take) = tokio::sync::mpsc::channel(1);
     std::thread::spawn(move || frames.into_iter().try_for_each(|frame| give.blocking_send(frame)));
-    // One after the other: noq wakes streams that wait for room newest first, and the bound of the queue is to hold.
+    // One frame at a time: noq wakes streams that wait for space newest first, and the bound of the
+    // queue must hold.
     while let Some(frame) = take.recv().await {
         if send(&connection, &frame).await.is_none() {
             break;
@@ -72,7 +74,7 @@ async fn client(links: usize, family: Family, certificate: &Path) -> anyhow::Res
     Ok(())
 }
 
-/// The server has to hand out identifiers before there can be another path.
+/// Opens a path, with retries: the server must issue connection ids first.
 async fn open(connection: &Connection, path: noq::FourTuple) -> anyhow::Result<()> {
     let start = Instant::now();
     loop {
@@ -84,14 +86,14 @@ async fn open(connection: &Connection, path: noq::FourTuple) -> anyhow::Result<(
     }
 }
 
-/// A frame that the connection does not want any more is lost with it.
+/// Sends a frame on a stream of its own; `None` if the connection does not accept it.
 async fn send(connection: &Connection, frame: &Frame) -> Option<()> {
     let mut stream = connection.open_uni().await.ok()?;
     stream.write_all(frame).await.ok()?;
     stream.finish().ok()
 }
 
-/// The certificate that the server has left there.
+/// Waits for the certificate file that the server writes.
 async fn read(file: &Path) -> anyhow::Result<CertificateDer<'static>> {
     let start = Instant::now();
     loop {
@@ -106,10 +108,10 @@ async fn read(file: &Path) -> anyhow::Result<CertificateDer<'static>> {
 async fn server(family: Family, certificate: &Path) -> anyhow::Result<()> {
     let (chain, key) = squall_testkit::certificate("versus");
     let mut config = noq::ServerConfig::with_single_cert(vec![chain.clone()], key)?;
-    // It takes as many paths as the client has.
+    // The server accepts as many paths as the client has.
     config.transport_config(transport(8));
     let endpoint = Endpoint::server(config, (squall_shell::server(family), PORT).into())?;
-    // Whole or not at all: the client looks for it meanwhile.
+    // Written atomically: the client polls for the file.
     let part = certificate.with_extension("part");
     std::fs::write(&part, chain)?;
     std::fs::rename(&part, certificate)?;

@@ -1,4 +1,4 @@
-//! RIST's own tools, between UDP and UDP.
+//! Carrier over RIST's tools, with UDP at both ends.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ use crate::{
     transport::RistMode,
 };
 
-/// RIST counts ports in pairs.
+/// RIST uses ports in pairs.
 const STEP: u16 = 2;
 
 pub(super) fn run(spec: &SideSpec, mode: RistMode, buffer_ms: u32) -> Run {

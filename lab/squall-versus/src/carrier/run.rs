@@ -1,4 +1,4 @@
-//! Programs to run, and the relays of this crate among them.
+//! Programs to run, including this crate's relays.
 
 use std::path::{Path, PathBuf};
 
@@ -21,52 +21,52 @@ impl Run {
         Self { program: program.into(), arguments: arguments.into_iter().map(Into::into).collect() }
     }
 
-    /// A command, which is not empty.
+    /// Creates one from the words of a command, of which there is at least one.
     pub(super) fn of(mut words: Vec<String>) -> Self {
         Self { program: words.remove(0).into(), arguments: words }
     }
 
-    /// One of the relays of this crate.
+    /// Creates one that runs a relay of this crate.
     pub(super) fn relay(lab: &Path, relay: Relay, end: RelayEnd) -> anyhow::Result<Self> {
         let words = serde_json::to_string(&(relay, end)).context("a path that is no UTF-8")?;
         Ok(Self::new(lab, ["versus-relay".to_owned(), words]))
     }
 }
 
-/// A relay over something that is no program of its own.
+/// Relays that this crate implements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Relay {
-    /// A connection of Multipath TCP.
+    /// Relay over a Multipath TCP connection.
     Mptcp,
-    /// A connection of the QUIC that is under Squall.
+    /// Relay over a connection of the QUIC implementation under Squall.
     Noq,
-    /// Datagrams, in order of arrival.
+    /// Relay of datagrams, in order of arrival.
     Udp,
 }
 
-/// Which end of a relay.
+/// End of a relay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RelayEnd {
-    /// On the client side, over a number of links.
+    /// Client side, over one or more links.
     Client {
-        /// How many of them.
+        /// Number of links.
         links: usize,
-        /// The version of IP over them.
+        /// Version of IP over the links.
         family: Family,
-        /// A file with what the server's end must show of itself.
+        /// File with the certificate that the server must present.
         certificate: PathBuf,
     },
-    /// On the server side.
+    /// Server side.
     Server {
-        /// The version of IP over the links.
+        /// Version of IP over the links.
         family: Family,
-        /// Where it writes what it shows of itself.
+        /// File to which the server writes its certificate.
         certificate: PathBuf,
     },
 }
 
 impl RelayEnd {
-    /// The version of IP over the links.
+    /// Returns the version of IP over the links.
     pub(super) fn family(&self) -> Family {
         match self {
             Self::Client { family, .. } | Self::Server { family, .. } => *family,

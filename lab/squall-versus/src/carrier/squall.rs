@@ -1,4 +1,4 @@
-//! Squall's own tunnel.
+//! Carrier over Squall's tunnel.
 
 use std::net::SocketAddr;
 
@@ -7,7 +7,7 @@ use squall_versus_stream::{PORT, SINK_PORT, SOURCE_PORT};
 use super::run::Run;
 use crate::spec::{End, SideSpec};
 
-/// What both ends know.
+/// Token that both ends share.
 const TOKEN: &str = "the-token-of-a-measurement";
 
 pub(super) fn tunnel(spec: &SideSpec, scheduler: &str, congestion: &str) -> Run {
@@ -33,7 +33,7 @@ pub(super) fn tunnel(spec: &SideSpec, scheduler: &str, congestion: &str) -> Run 
         ]
         .to_vec(),
     });
-    // As in the laboratory, where the others use signals with `+swm` only.
+    // As in the laboratory, where other schedulers use signals with `+swm` only.
     if spec.end == End::Near && spec.radios && scheduler == "storm" {
         arguments.push("--signal".to_owned());
     }

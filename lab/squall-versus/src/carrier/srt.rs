@@ -1,4 +1,4 @@
-//! SRT's own tool, between UDP and UDP.
+//! Carrier over SRT's tool, with UDP at both ends.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use squall_versus_stream::{PORT, SINK_PORT, SOURCE_PORT};
 use super::run::Run;
 use crate::spec::{End, SideSpec};
 
-/// Over the first link.
+/// Uses the first link only.
 pub(super) fn single(spec: &SideSpec, latency_ms: u32) -> Run {
     let (there, here) = (there(spec, 0), here(spec));
     between(
@@ -19,7 +19,7 @@ pub(super) fn single(spec: &SideSpec, latency_ms: u32) -> Run {
     )
 }
 
-/// Over all links, by a group.
+/// Uses all links, as an SRT group.
 pub(super) fn group(spec: &SideSpec, kind: &str, latency_ms: u32) -> Run {
     let nodes: Vec<String> = (0..spec.links).map(|link| there(spec, link).to_string()).collect();
     let (nodes, here) = (nodes.join(","), here(spec));
@@ -30,12 +30,12 @@ pub(super) fn group(spec: &SideSpec, kind: &str, latency_ms: u32) -> Run {
     )
 }
 
-/// Where the server is reached over a link.
+/// Returns the server's address over a link.
 fn there(spec: &SideSpec, link: usize) -> SocketAddr {
     SocketAddr::new(Addresses::of(link).server(spec.family), PORT)
 }
 
-/// Where it listens.
+/// Returns the address on which the server listens.
 fn here(spec: &SideSpec) -> SocketAddr {
     SocketAddr::new(spec.family.unspecified(), PORT)
 }

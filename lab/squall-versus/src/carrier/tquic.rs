@@ -1,4 +1,5 @@
-//! TQUIC, by a relay that is a program of its own (`lab/versus-tquic`): BoringSSL, which it brings, takes long to build.
+//! Carrier over TQUIC, by a relay that is a separate program (`lab/versus-tquic`): TQUIC includes
+//! BoringSSL, which takes long to build.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,5 @@
-//! Nothing: each datagram goes on over the first link as it came, once. What the link makes of it is what carriers start from.
+//! Carrier without a transport: it forwards each datagram once, at once, over the first link. The
+//! result is the baseline for all carriers.
 
 use std::{
     io,
@@ -12,10 +13,11 @@ use squall_versus_stream::{PORT, SINK_PORT, SOURCE_PORT};
 
 use super::run::RelayEnd;
 
-/// Holds some frames of the fastest stream; less if the system gives less.
+/// Size of the socket's buffer: some frames of the fastest stream, or less if the system grants
+/// less.
 const BUFFER: usize = 1 << 20;
 
-/// Largest datagram.
+/// Maximum size of a datagram.
 const DATAGRAM: usize = 1 << 16;
 
 pub(super) fn run(end: &RelayEnd) -> anyhow::Result<()> {
@@ -28,7 +30,7 @@ pub(super) fn run(end: &RelayEnd) -> anyhow::Result<()> {
     }
 }
 
-/// Sends what comes to `at` on to `to`, until it is killed.
+/// Forwards datagrams that arrive at `at` to `to`, until the process is killed.
 fn forward(at: (IpAddr, u16), from: (IpAddr, u16), to: (IpAddr, u16)) -> anyhow::Result<()> {
     let bind = |at: (IpAddr, u16)| UdpSocket::bind(at).with_context(|| SocketAddr::from(at).to_string());
     let (incoming, outgoing) = (bind(at)?, bind(from)?);
@@ -37,7 +39,7 @@ fn forward(at: (IpAddr, u16), from: (IpAddr, u16), to: (IpAddr, u16)) -> anyhow:
     let mut buffer = vec![0; DATAGRAM];
     loop {
         let length = incoming.recv(&mut buffer)?;
-        // The error reports the datagram before, when no socket was open for it.
+        // The error is about an earlier datagram, for which no socket was open.
         if let Err(error) = outgoing.send(&buffer[..length])
             && error.kind() != io::ErrorKind::ConnectionRefused
         {

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from squall import _squall
 from squall._squall import Run
 
-#: Flow, class and path that a number is of.
+#: Flow, class and path of a number.
 _Subject = tuple[str | None, str | None, str | None]
 
 

@@ -12,7 +12,7 @@ from squall.lab._results import Results
 from squall.lab._scenario import ScenarioLike, scenario_of
 from squall.lab._scheduler import Scheduler, SchedulerLike, split
 
-#: Seeds as ``run`` takes them.
+#: Seeds of ``run``.
 Seeds = Iterable[int] | int | None
 
 #: The largest seed.

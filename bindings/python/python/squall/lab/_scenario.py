@@ -10,7 +10,7 @@ from typing import Any
 
 from squall._squall import Run, Scenario, ScenarioError
 
-#: What a scenario can be passed as: a scenario, a file, or a dict with the fields of a file.
+#: Forms of a scenario: a scenario, a file, or a dict with the fields of a file.
 ScenarioLike = Scenario | str | os.PathLike[str] | Mapping[str, Any]
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from squall._squall import Block, Cancel, Context, Event, Idle, Path, Probe, ScenarioError, Send, Work
 
-#: What a scheduler decides.
+#: Decisions of a scheduler.
 Decision = Send | Cancel | Probe | Idle | None
 
 
@@ -32,20 +32,21 @@ class Scheduler:
 
     #: The name in results; by default that of the class. Letters, digits, ``-`` and ``_``.
     name: ClassVar[str]
-    #: Whether sessions use radio signals with it.
+    #: True if sessions use radio signals with it.
     signal: ClassVar[bool] = False
-    #: Whether the session may copy what was sent on a path in doubt to another one.
+    #: True if the session may copy data sent on a path in doubt to another one.
     may_hedge: ClassVar[bool] = True
-    #: Whether new data leaves in the order of ``context.next_fresh()``.
+    #: True if new data leaves in the order of ``context.next_fresh()``.
     follows_queue: ClassVar[bool] = True
-    #: Whether it decides which blocks can still be in time. Otherwise the session ends those that can't.
+    #: True if it decides which blocks can still be in time. Otherwise the session ends those that can't.
     judges_deadlines: ClassVar[bool] = False
-    #: Whether the peer is asked to report stalls, as events of the kind ``stalled``.
+    #: True if the peer is asked to report stalls, as events of the kind ``stalled``.
     wants_stalls: ClassVar[bool] = False
-    #: Bytes that each metered path may carry in a session; what is left is the ``budget`` of the path.
+    #: Bytes that each metered path may carry in a session; the rest is the ``budget`` of the path.
     metered_cap: ClassVar[int | None] = None
-    #: How the rates of paths add up to that of the session, for forecasts: ``"sum"``; ``"free"``, without metered paths while others
-    #: are in use; ``"best"`` if every byte takes every path; or the id of the only path that is used.
+    #: Combination of the paths' rates into that of the session, for forecasts: ``"sum"``; ``"free"``, without metered
+    #: paths while others are in use; ``"best"`` if every byte takes every path; or the id of the only path that is
+    #: used.
     sharing: ClassVar[Literal["sum", "free", "best"] | int] = "sum"
 
     #: Replace it by a method ``on_event(self, event, context)`` to receive events before the next decision.
@@ -60,7 +61,7 @@ class Scheduler:
         raise NotImplementedError(f"{type(self).__name__}.next")
 
 
-#: A scheduler as ``run`` takes it: a name with options, or a class.
+#: Forms of a scheduler for ``run``: a name with options, or a class.
 SchedulerLike = str | type[Scheduler]
 
 

@@ -18,15 +18,15 @@ from squall.lab._run import Job, Seeds, carry_out, plan, program
 from squall.lab._scenario import ScenarioLike, scenario_of
 from squall.lab._scheduler import Scheduler, SchedulerLike
 
-#: Seconds between two looks at futures that can't be waited for.
+#: Seconds between two polls of futures that can't be waited for.
 _POLL = 0.02
 
-#: Seconds between two lines of progress where standard error is no terminal.
+#: Seconds between two lines of progress if standard error is no terminal.
 _LINES = 10.0
 
 
 class ExecutorLike(Protocol):
-    """What can carry out a sweep: ``concurrent.futures.Executor``, or anything whose ``submit`` returns something with
+    """An executor of a sweep: ``concurrent.futures.Executor``, or anything whose ``submit`` returns something with
     ``done()`` and ``result()``."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any) -> Any: ...
@@ -112,7 +112,7 @@ def _delegate(
         for future in _completed(list(futures)):
             done(futures.pop(future), Run.from_record(future.result()))
     finally:
-        # All of them, unless something went wrong.
+        # All of them, unless an error occurred.
         for future in futures:
             cancel = getattr(future, "cancel", None)
             if cancel is not None:
@@ -120,7 +120,7 @@ def _delegate(
 
 
 def _work(job: Job, classes: list[tuple[str, type[Scheduler]]]) -> str:
-    """What a worker does: one run, as the line of a folder."""
+    """Carries out one run in a worker; returns its line for a results folder."""
     scenario, scheduler, seed, key = job
     if scenario.key(scheduler, seed, program()) != key:
         raise RunError(f"scenario {scenario.name}: this worker has another build of Squall or other traces")
@@ -153,7 +153,7 @@ class _Store:
             raise Error(f"{folder}: {error.strerror}") from None
 
     def known(self, jobs: list[Job]) -> dict[tuple[str, str], Run]:
-        """What is there of these, by :func:`_identity`."""
+        """Returns the completed runs of these jobs, by :func:`_identity`."""
         wanted = {_identity(job) for job in jobs}
         runs = (
             run
@@ -178,7 +178,7 @@ class _Store:
         if not file.exists():
             return []
         runs = _squall.read_runs(file)
-        # A line was cut off if a sweep was killed: the next one must not become its end.
+        # A killed sweep may leave an incomplete line: the next one must not be appended to it.
         try:
             text = file.read_bytes()
             whole = text.rfind(b"\n") + 1

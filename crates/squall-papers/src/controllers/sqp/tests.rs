@@ -5,7 +5,7 @@ use super::{super::ack, *};
 
 const MTU: u64 = 1_250;
 
-/// A link with a queue: packets leave it one after another.
+/// A link with a queue, which packets leave one after another.
 struct Link {
     rate: f64,
     delay: Span,
@@ -23,7 +23,7 @@ impl Link {
     }
 }
 
-/// Frames of `bytes` each 16,667 µs, paced, for `frames` of them; acknowledged in pairs, 20 ms after
+/// Sends `frames` of `bytes` each 16,667 µs, paced; they are acknowledged in pairs, 20 ms after
 /// their arrival. The receiver's clock is a second behind.
 fn frames(sqp: &mut Sqp, link: &mut Link, bytes: u64, frames: Range) {
     let mut acks: Vec<(Time, u64, Time)> = Vec::new();
@@ -59,8 +59,8 @@ fn deliver(sqp: &mut Sqp, acks: &mut Vec<(Time, u64, Time)>, now: Time) {
 fn a_sample_is_bytes_over_dispersion() {
     // 20 kB within 16 ms are 10 Mbps.
     assert_eq!(sample(20_000.0, 20_000.0, 16_000.0, 1.0), 10e6);
-    // Half a frame, with 8 ms of queue before it, at 10 Mbps: 10 kB take 8 + 8 ms, and so would a
-    // whole frame take 8 + 16 ms.
+    // Half a frame, with 8 ms of queue before it, at 10 Mbps: 10 kB take 8 + 8 ms, so a whole frame
+    // would take 8 + 16 ms.
     assert_eq!(sample(10_000.0, 20_000.0, 16_000.0, 10e6), 20_000.0 * 8e6 / 24_000.0);
     // A train of one packet that waited 4 ms, with 5 kB frames at 10 Mbps.
     assert_eq!(sample(0.0, 5_000.0, 4_000.0, 10e6), 5e6);
@@ -86,7 +86,7 @@ fn before_the_first_answer_ten_packets_may_leave() {
     assert_eq!((sqp.window(), sqp.pacing_rate()), (12_500, None));
     sqp.on_sent(at_us(0), 0, MTU);
     sqp.on_ack(at_ms(50), &ack(0, at_us(0), MTU));
-    // 12,500 bytes in 50 ms are 2 Mbps, and 0.9 of it over 50 + 16.667 ms are 15,000 bytes.
+    // 12,500 bytes in 50 ms are 2 Mbps, and 0.9 of that over 50 + 16.667 ms are 15,000 bytes.
     assert_eq!(sqp.estimate(), Some(2e6));
     assert_eq!((sqp.window(), sqp.pacing_rate()), (15_000, Some(4_000_000)));
 }

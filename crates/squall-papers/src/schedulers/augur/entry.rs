@@ -1,4 +1,4 @@
-//! The names and options of AUGUR and its halves.
+//! Names and options of AUGUR and its halves.
 
 use std::{fmt::Display, str::FromStr, sync::Arc};
 
@@ -101,7 +101,7 @@ const SWITCH: Entry = Entry {
     signal: false,
 };
 
-/// Adds AUGUR and its halves, whose sessions share one record of users.
+/// Registers AUGUR and its halves, whose sessions share one record of users.
 pub(crate) fn register(registry: &mut Registry) {
     let counted = Arc::new(Counted::default());
     for (entry, retransmit, switch) in [(AUGUR, true, true), (RETRANSMIT, true, false), (SWITCH, false, true)]
@@ -111,7 +111,7 @@ pub(crate) fn register(registry: &mut Registry) {
     }
 }
 
-/// What the agent is to do, and with which paths.
+/// Tasks of the agent, and its paths.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chosen {
     pub(super) retransmit: bool,
@@ -124,13 +124,13 @@ pub(super) struct Chosen {
     pub(super) rtt: Rtt,
 }
 
-/// Which late frames the backup repeats.
+/// Late frames that the backup repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rescue {
     All,
-    /// Those that a probe of their age could be in time for.
+    /// Frames for which a probe at their age could be in time.
     Probe,
-    /// Those whose missing bytes can be in time.
+    /// Frames whose missing bytes can be in time.
     Frame,
 }
 
@@ -147,12 +147,12 @@ impl FromStr for Rescue {
     }
 }
 
-/// What a frame that the backup delivered first counts as.
+/// Evaluation of a frame that the backup delivered first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Learn {
-    /// As delivered then.
+    /// Delivered at that time.
     End,
-    /// As what the primary path makes of it.
+    /// By the outcome on the primary path.
     Primary,
 }
 
@@ -168,12 +168,13 @@ impl FromStr for Learn {
     }
 }
 
-/// Round trip of the primary path, for the switch.
+/// Round trip of the primary path for the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rtt {
     /// Its latest sample.
     Latest,
-    /// That, or the time since which something is in flight and nothing was received.
+    /// The latest sample, or the time since which data has been in flight without an
+    /// acknowledgement.
     Silence,
 }
 
@@ -189,12 +190,12 @@ impl FromStr for Rtt {
     }
 }
 
-/// Whose mean `budget` is shared by.
+/// Users whose mean determines δ of a `budget`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mean {
     /// The paper's users.
     Paper,
-    /// Those of this process.
+    /// The users of this process.
     Learned,
 }
 
@@ -210,7 +211,7 @@ impl FromStr for Mean {
     }
 }
 
-/// δ as an option gives it.
+/// δ as the value of an option.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Delta(f64);
 
@@ -223,7 +224,8 @@ impl FromStr for Delta {
     }
 }
 
-/// δ of each path: of what names the path, else of what is for all. `None` of `budget` leaves it to `delta`.
+/// Returns δ of each path: the value for that path, else the value for all. `None` of `budget`
+/// defers to `delta`.
 fn allowances(options: &mut Options, users: &Users) -> Result<[Allowance; MAX_PATHS], BuildError> {
     let delta: PerPath<Delta> = options.take("delta", PerPath::default())?;
     let budget: PerPath<Cap> = options.take("budget", PerPath::default())?;
@@ -243,7 +245,7 @@ fn allowances(options: &mut Options, users: &Users) -> Result<[Allowance; MAX_PA
             Some(budget) => Allowance::Monthly { budget, playing },
             None => Allowance::Delta(own_delta.or(delta.all).map_or(DEFAULT_DELTA, |Delta(delta)| delta)),
         };
-        // Those of one δ are one group, whichever option it comes from.
+        // Paths with the same δ form one group, no matter which option it comes from.
         if !users.are_learned() {
             *allowance = Allowance::Delta(allowance.delta(users.late_per_hour()));
         }
@@ -275,7 +277,7 @@ fn build(
         sample,
         stalls: options.take("stalls", Stalls::Late)?,
     };
-    // A look or a window outside these bounds sees nothing of what it is for.
+    // A sampling interval or window outside these bounds would miss the events that it is for.
     if settings.sample > stall {
         return Err(refuse(
             "sample",

@@ -1,5 +1,5 @@
-//! The frames that began on the primary path: how old they are, which of them the backup repeats, and what
-//! became of them.
+//! Frames that began on the primary path: their age, whether the backup repeats them, and their
+//! outcome.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,30 +9,31 @@ use std::{
 use super::model::Outcome;
 use squall_sched::{Block, BlockId, BlockQueue, PathId, PathSet, SegmentState, Time, Work, WorkKind};
 
-/// Frames that were delivered by the backup and still wait for the primary's verdict. More than are in
-/// flight within a stall threshold; beyond it the oldest are not judged.
+/// Maximum number of frames that the backup delivered and whose outcome on the primary is still
+/// open. More than are in flight within a stall threshold; beyond it the oldest are not evaluated.
 const MAX_OPEN: usize = 1024;
 
-/// Frames whose stall may yet be reported: 4 s at 60 frames a second. A report leaves with the acknowledgement of its
-/// frame, and again when that packet is lost.
+/// Maximum number of frames whose stall may still be reported: 4 s at 60 frames a second. A report
+/// is sent with the acknowledgement of its frame, and again if that packet is lost.
 const MAX_ENDED: usize = 256;
 
-/// Every frame that is on its way since the primary path carried its first byte.
+/// Frames from their first byte on the primary path until their outcome is final.
 #[derive(Clone, Debug)]
 pub(super) struct Frames {
-    /// Unfinished ones.
+    /// Unfinished frames.
     tracked: BTreeMap<BlockId, Frame>,
-    /// Of these, the ones that are samples of the primary path: those begun since it was last switched to.
+    /// The tracked frames that are samples of the primary path: those begun since the last switch
+    /// to it.
     by_age: BTreeSet<(Time, BlockId)>,
-    /// Of these, the ones not yet handed to the backups of each group.
+    /// The tracked frames not yet handed to the backups, by group.
     waiting: Vec<BTreeSet<(Time, BlockId)>>,
     /// Frames handed to a backup with bytes that it may have to carry.
     rescue: BTreeSet<BlockId>,
-    /// Of the frames handed over, those that the backup cannot bring in time any more.
+    /// Frames handed over that the backup can no longer deliver in time.
     doomed: BTreeSet<BlockId>,
-    /// Delivered, but whether the primary path would have been in time is still open.
+    /// Delivered frames whose outcome on the primary path is still open.
     open: BTreeMap<BlockId, Frame>,
-    /// Ended without a stall so far as is known.
+    /// Frames that ended without a known stall.
     ended: BTreeMap<BlockId, Outcome>,
 }
 
@@ -40,20 +41,20 @@ pub(super) struct Frames {
 struct Frame {
     first_sent: Time,
     len: u32,
-    /// Bytes of it that were acknowledged on the primary path.
+    /// Bytes acknowledged on the primary path.
     acked: u32,
     /// Backups that it was handed to.
     given: PathSet,
     /// The peer has reported that it stalled.
     stalled: bool,
-    /// Below this the backup has nothing to do, unless a loss is reported.
+    /// The backup has nothing to send below this offset, unless a loss is reported.
     cursor: u32,
-    /// Since when it is the oldest, and until when if it has ended as such.
+    /// Time since which it is the oldest, and the end of that period if it has ended.
     oldest: Option<(Time, Option<Time>)>,
 }
 
 impl Frames {
-    /// No frames yet, and this number of groups of backups.
+    /// Creates an empty set for this number of groups of backups.
     pub(super) fn new(groups: usize) -> Self {
         Self {
             tracked: BTreeMap::new(),
@@ -66,7 +67,7 @@ impl Frames {
         }
     }
 
-    /// The first byte of a frame goes out on the primary path.
+    /// Called when the first byte of a frame is sent on the primary path.
     pub(super) fn begin(&mut self, id: BlockId, len: u32, now: Time) {
         self.take(id);
         let (acked, given, stalled, cursor, oldest) = (0, PathSet::EMPTY, false, 0, None);
@@ -77,7 +78,7 @@ impl Frames {
         self.watch(now);
     }
 
-    /// A frame that grows has this length now; the backup, if it was given it, looks at it again.
+    /// Updates the length of a growing frame; a backup that it was handed to checks it again.
     pub(super) fn grow(&mut self, id: BlockId, len: u32) {
         if let Some(frame) = self.tracked.get_mut(&id) {
             frame.len = len;
@@ -87,28 +88,29 @@ impl Frames {
         }
     }
 
-    /// It turned out that nothing of the frame has left.
+    /// Called when it turns out that no byte of the frame has left.
     pub(super) fn never_left(&mut self, id: BlockId, now: Time) {
         self.take(id);
         self.watch(now);
     }
 
-    /// When the oldest frame in flight on the primary path was first sent.
+    /// Returns the time of the first transmission of the oldest frame in flight on the primary
+    /// path.
     pub(super) fn oldest(&self) -> Option<Time> {
         self.by_age.first().map(|(at, _)| *at)
     }
 
-    /// When the oldest frame not yet handed to a group was first sent.
+    /// Returns the time of the first transmission of the oldest frame not yet handed to a group.
     pub(super) fn oldest_waiting(&self, group: usize) -> Option<Time> {
         self.waiting[group].first().map(|(at, _)| *at)
     }
 
-    /// Hands every frame first sent at `until` or before to a group, which has these backups.
+    /// Hands every frame first sent at `until` or before to a group with these backups.
     pub(super) fn hand_over(&mut self, group: usize, backups: PathSet, until: Time) {
         let waiting = &mut self.waiting[group];
         while let Some((at, id)) = waiting.first().copied().filter(|(at, _)| *at <= until) {
             waiting.remove(&(at, id));
-            // It may be in time with these.
+            // These backups may deliver it in time.
             self.doomed.remove(&id);
             self.rescue.insert(id);
             if let Some(frame) = self.tracked.get_mut(&id) {
@@ -117,7 +119,7 @@ impl Frames {
         }
     }
 
-    /// The primary path is left: no frame is a sample of it any more.
+    /// The primary path is left: frames are no longer samples of it.
     pub(super) fn abandon(&mut self, now: Time) {
         if let Some((_, id)) = self.by_age.first()
             && let Some(frame) = self.tracked.get_mut(id)
@@ -128,7 +130,7 @@ impl Frames {
         self.by_age.clear();
     }
 
-    /// The backup must look at a frame again, from `offset` on, if it was given it.
+    /// Makes the backups check a frame again from `offset` on, if it was handed to any.
     pub(super) fn look_again(&mut self, id: BlockId, offset: u32) {
         if let Some(frame) = self.tracked.get_mut(&id).filter(|frame| !frame.given.is_empty()) {
             frame.cursor = frame.cursor.min(offset);
@@ -138,10 +140,12 @@ impl Frames {
         }
     }
 
-    /// What backups have to carry next, and which: of the oldest frame that they were given and that `in_time` can
-    /// still arrive, everything that the peer lacks and that no backup carries. `pick` gets the backups that the
-    /// frame was given to; younger ones were given to no more. `in_time` gets them, when the frame was first sent and
-    /// the bytes of it that are missing; time makes it no truer, so it is final for these backups.
+    /// Returns the next work for backups, and the backup: of the oldest frame handed to them that
+    /// can still arrive `in_time`, all bytes that the peer lacks and no backup carries. `pick`
+    /// selects among the backups that the frame was handed to; younger frames were handed to no
+    /// more than these. `in_time` gets those backups, the time of the frame's first transmission
+    /// and its missing bytes; it never becomes true again later, so its result is final for these
+    /// backups.
     pub(super) fn rescue(
         &mut self,
         queue: &BlockQueue,
@@ -164,7 +168,7 @@ impl Frames {
         None
     }
 
-    /// The same of a frame that comes too late.
+    /// As [`Self::rescue`], for frames that will be late.
     pub(super) fn rescue_doomed(
         &mut self,
         queue: &BlockQueue,
@@ -183,8 +187,8 @@ impl Frames {
         None
     }
 
-    /// Bytes arrived on the primary path. Returns the outcome of a frame that the backup had
-    /// delivered before.
+    /// Called when bytes arrived on the primary path. Returns the outcome of a frame that the
+    /// backup had delivered before.
     pub(super) fn acked(&mut self, id: BlockId, range: &Range<u32>, now: Time) -> Option<Outcome> {
         let bytes = range.end.saturating_sub(range.start);
         if let Some(frame) = self.tracked.get_mut(&id) {
@@ -200,7 +204,8 @@ impl Frames {
         Some(Outcome { supposed: true, ..frame.outcome(now, true) })
     }
 
-    /// The peer reports that a frame stalled. Returns what became of it, if that counts as no stall so far.
+    /// Called when the peer reports that a frame stalled. Returns its outcome if it was counted as
+    /// no stall so far.
     pub(super) fn stalled(&mut self, id: BlockId) -> Option<Outcome> {
         for frames in [&mut self.tracked, &mut self.open] {
             if let Some(frame) = frames.get_mut(&id) {
@@ -210,7 +215,7 @@ impl Frames {
         self.ended.remove(&id)
     }
 
-    /// A frame ended without a stall so far as is known.
+    /// Records a frame that ended without a known stall.
     pub(super) fn remember(&mut self, id: BlockId, outcome: Outcome) {
         self.ended.insert(id, outcome);
         if self.ended.len() > MAX_ENDED {
@@ -218,15 +223,16 @@ impl Frames {
         }
     }
 
-    /// The frame has ended, by whichever path; `None` if it did not begin on the primary.
+    /// Called when a frame has ended, on whichever path. Returns `None` if it did not begin on the
+    /// primary.
     pub(super) fn end(&mut self, id: BlockId, delivered: bool, now: Time) -> Option<Outcome> {
         let frame = self.take(id)?;
         self.watch(now);
         Some(frame.outcome(now, delivered))
     }
 
-    /// As [`Self::end`], but evaluates what the primary path alone would have done: for a frame that the backup
-    /// delivered first, the answer comes later, with [`Self::acked`] or [`Self::overdue`].
+    /// As [`Self::end`], but evaluates the primary path alone: for a frame that the backup
+    /// delivered first, the outcome follows later, from [`Self::acked`] or [`Self::overdue`].
     pub(super) fn end_on_primary(&mut self, id: BlockId, delivered: bool, now: Time) -> Option<Outcome> {
         let mut frame = self.take(id)?;
         self.watch(now);
@@ -243,10 +249,11 @@ impl Frames {
         None
     }
 
-    /// A frame first sent before `before` that the primary path has not delivered to this day.
+    /// Returns the outcome of a frame first sent before `before` that the primary path has still
+    /// not delivered.
     pub(super) fn overdue(&mut self, before: Time, now: Time) -> Option<Outcome> {
-        // Ids grow with the time of sending, but for frames that were taken back: those are late here, no
-        // more.
+        // Ids increase with the time of sending, except for frames that were taken back; their
+        // outcome is only delayed.
         let oldest = self.open.first_entry().filter(|entry| entry.get().first_sent < before)?;
         Some(oldest.remove().outcome(now, false))
     }
@@ -260,7 +267,7 @@ impl Frames {
         Some(frame)
     }
 
-    /// Notes since when the oldest frame is the oldest.
+    /// Records since when the oldest frame has been the oldest.
     fn watch(&mut self, now: Time) {
         if let Some((_, id)) = self.by_age.first()
             && let Some(frame) = self.tracked.get_mut(id)
@@ -279,7 +286,7 @@ impl Frame {
         for segment in block.segments_from(self.cursor) {
             match segment.state {
                 SegmentState::Fresh => return work(segment.range(), WorkKind::Fresh),
-                // A copy that a backup lost counts for nothing while the original is on its way.
+                // A copy lost by a backup does not matter while the original is in flight.
                 SegmentState::Sent if segment.in_flight.is_disjoint(backups) => {
                     return work(segment.range(), WorkKind::Copy);
                 }
@@ -289,7 +296,8 @@ impl Frame {
         None
     }
 
-    /// Bytes of it that a backup has to carry yet, or a few more: nothing before the cursor.
+    /// Returns the bytes that a backup still has to carry, or slightly more: none before the
+    /// cursor.
     fn left(&self, block: &Block) -> u32 {
         let unacked = block.meta().len - block.acked_bytes();
         unacked.min(block.lost_bytes() + block.meta().len.saturating_sub(self.cursor))
@@ -313,8 +321,9 @@ mod tests {
     const B: BlockId = BlockId(2);
     const C: BlockId = BlockId(3);
 
-    /// The first backup, and both.
+    /// Only the first backup.
     const ONE: PathSet = paths(&[1]);
+    /// Both backups.
     const BOTH: PathSet = paths(&[1, 2]);
 
     const fn paths(ids: &[u8]) -> PathSet {
@@ -326,7 +335,7 @@ mod tests {
         set
     }
 
-    /// Three frames, and a group for each backup.
+    /// Returns three frames, and one group for each backup.
     fn three() -> Frames {
         let mut frames = Frames::new(2);
         for (id, at) in [(A, 0), (B, 10), (C, 20)] {

@@ -1,8 +1,8 @@
-//! State models and the strategy that follows from them (§3.3–§3.5).
+//! State models and the resulting strategy (§3.3–§3.5).
 //!
-//! States are ages in [`STATES`] steps of equal width up to the stall threshold, and one for all beyond:
-//! with the default threshold of 200 ms a step is 1 ms. Finer steps up to a second would bring nothing, for
-//! past the threshold no backup can help any more (Eq. 8).
+//! States are ages in [`STATES`] steps of equal width up to the stall threshold, and one state for
+//! all ages beyond: with the default threshold of 200 ms a step is 1 ms. Finer steps up to a second
+//! would have no benefit, because past the threshold no backup can help (Eq. 8).
 
 use std::str::FromStr;
 
@@ -15,29 +15,29 @@ use squall_sched::{MAX_PATHS, PathId, PathSet, Span, Time};
 /// Steps below the stall threshold.
 pub(super) const STATES: usize = 200;
 
-/// How the models are made.
+/// Parameters of the models.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     /// T_thresh: a frame later than this is a stall. A multiple of [`STATES`].
     pub(super) stall: Span,
     /// δ of Eq. 6 of each path, if it is a backup.
     pub(super) allowances: [Allowance; MAX_PATHS],
-    /// Whose late bytes monthly budgets are shared by.
+    /// Users whose late bytes determine δ of monthly budgets.
     pub(super) users: Users,
-    /// Δ: what is older than this is forgotten.
+    /// Δ: older samples are dropped.
     pub(super) window: Span,
-    /// How often the age of the oldest frame is looked at.
+    /// Interval at which the age of the oldest frame is sampled.
     pub(super) sample: Span,
-    /// Which frames stalled.
+    /// Definition of a stall.
     pub(super) stalls: Stalls,
 }
 
-/// Which frames stalled.
+/// Definition of a stall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stalls {
-    /// Those later than T_thresh by our clock.
+    /// Frames later than T_thresh by the sender's clock.
     Late,
-    /// Those that the peer reports.
+    /// Frames that the peer reports.
     Reported,
 }
 
@@ -53,22 +53,22 @@ impl FromStr for Stalls {
     }
 }
 
-/// What became of a frame.
+/// Outcome of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Outcome {
-    /// When its first byte left.
+    /// Time at which its first byte left.
     pub(super) first_sent: Time,
-    /// When it ended.
+    /// Time at which it ended.
     pub(super) ended: Time,
     /// Its length.
     pub(super) bytes: u32,
-    /// Whether the peer has it.
+    /// The peer has it.
     pub(super) delivered: bool,
-    /// From when to when it was the oldest frame in flight, if it was.
+    /// Period in which it was the oldest frame in flight, if it was.
     pub(super) oldest: Option<(Time, Time)>,
-    /// Whether the peer has reported that it stalled.
+    /// The peer has reported that it stalled.
     pub(super) reported: bool,
-    /// Whether it is what the primary path alone would have made of a frame that the backup brought first. No peer
+    /// It is the outcome on the primary path of a frame that the backup delivered first. No peer
     /// can report that it would have stalled.
     pub(super) supposed: bool,
 }
@@ -79,22 +79,24 @@ impl Outcome {
     }
 }
 
-/// Backups with one δ, which Eq. 6 to 8 take for one: they share a budget, and a pair of thresholds.
+/// Backups with one δ, which count as one in Eq. 6 to 8: they share a budget, and a pair of
+/// thresholds.
 #[derive(Clone, Debug)]
 pub(super) struct Group {
-    /// The paths, whether they are there or not.
+    /// The paths of the group, including absent ones.
     pub(super) paths: PathSet,
     allowance: Allowance,
-    /// Shortest round-trip time of those that are there, in steps, rounded up; one entry more for useless ones.
+    /// Shortest round-trip time of the present paths, in steps, rounded up; one more entry for
+    /// unusable ones.
     rtts: Window,
-    /// The age from which a frame is retransmitted (X₁), if there is one.
+    /// X₁: age from which a frame is retransmitted, if there is one.
     pub(super) retransmit_at: Option<Span>,
-    /// The age of the oldest frame from which the primary path is left (X₂), if there is one.
+    /// X₂: age of the oldest frame from which the primary path is left, if there is one.
     pub(super) switch_at: Option<Span>,
 }
 
 impl Group {
-    /// The paths by their allowance.
+    /// Groups the paths by their allowance.
     fn all(settings: &Settings) -> Vec<Self> {
         let mut groups: Vec<Self> = Vec::new();
         for (path, allowance) in (0..).map(PathId).zip(settings.allowances) {
@@ -113,7 +115,7 @@ impl Group {
     }
 }
 
-/// The two models, the capacity of the backups, and the strategies that follow.
+/// The two models, the capacity of the backups, and the resulting strategies.
 #[derive(Clone, Debug)]
 pub(super) struct StateManager {
     settings: Settings,
@@ -121,13 +123,13 @@ pub(super) struct StateManager {
     frames: Model,
     /// M₂: ages of the oldest frame in flight.
     oldest: Model,
-    /// By the first of their paths.
+    /// In order of their first path.
     groups: Vec<Group>,
     stale: bool,
     solve_at: Time,
 }
 
-/// Shortest time between two solutions. Of a window of minutes little changes in it.
+/// Minimum time between two solutions. A window of minutes changes little within it.
 const SOLVE_INTERVAL: Span = Span::from_millis(20);
 
 impl StateManager {
@@ -143,7 +145,7 @@ impl StateManager {
         }
     }
 
-    /// Forgets all.
+    /// Removes all samples.
     pub(super) fn reset(&mut self) {
         *self = Self::new(self.settings.clone());
     }
@@ -152,12 +154,12 @@ impl StateManager {
         &self.settings
     }
 
-    /// The paths by their δ, each in one group, with their thresholds.
+    /// Returns the groups of paths with equal δ, with their thresholds.
     pub(super) fn groups(&self) -> &[Group] {
         &self.groups
     }
 
-    /// A frame has ended. Returns whether it counts as a stall.
+    /// Called when a frame has ended. Returns `true` if it counts as a stall.
     pub(super) fn note(&mut self, now: Time, outcome: &Outcome) -> bool {
         let by_clock = outcome.supposed || self.settings.stalls == Stalls::Late;
         let late = by_clock && outcome.age() > self.settings.stall;
@@ -169,7 +171,7 @@ impl StateManager {
         stalled
     }
 
-    /// A frame that counts as none so far was a stall.
+    /// Called when a frame that was not counted as a stall turns out to be one.
     pub(super) fn note_stall(&mut self, now: Time, outcome: &Outcome) {
         self.settings.users.stalled(outcome.bytes);
         self.count(now, outcome, |model| &mut model.stalled);
@@ -185,7 +187,7 @@ impl StateManager {
         self.stale = true;
     }
 
-    /// The ages that were met at each multiple of the sampling interval within `span`.
+    /// Counts the ages of the oldest frame at each multiple of the sampling interval within `span`.
     fn count_oldest(
         &mut self,
         now: Time,
@@ -197,14 +199,15 @@ impl StateManager {
         let mut at = Time::EPOCH + step * (span.start.since_epoch() / step + 1);
         while at <= span.end {
             let state = self.state(at - born);
-            // Past the last state nothing changes any more.
+            // The state does not change past the last one.
             let times = if state == STATES { (span.end - at) / step + 1 } else { 1 };
             counts(&mut self.oldest).add(now, state, times.min(u64::from(u32::MAX)) as u32);
             at += step * times;
         }
     }
 
-    /// A look at the backups: the shortest round-trip time of each group, or `None` when it cannot be used.
+    /// Samples the backups: the shortest round-trip time of each group, or `None` if it cannot be
+    /// used.
     pub(super) fn note_backups(&mut self, now: Time, rtt: impl Fn(PathSet) -> Option<Span>) {
         let width = self.width().micros();
         for group in &mut self.groups {
@@ -214,7 +217,8 @@ impl StateManager {
         self.stale = true;
     }
 
-    /// Derives the strategies again, if the models have changed and the last time is a while ago.
+    /// Derives the strategies again, if the models have changed and the last solution is old
+    /// enough.
     pub(super) fn solve(&mut self, now: Time) {
         if now < self.solve_at || !self.stale {
             return;
@@ -224,7 +228,7 @@ impl StateManager {
         let (width, late_per_hour) = (self.width(), self.settings.users.late_per_hour());
         let age = |state: usize| width * state as u64;
         let frames = self.frames.seen.counts(now);
-        // What is usual is so for all: a backup must not be used earlier because it reaches less far.
+        // One bound for all groups: a backup must not be used earlier because its reach is shorter.
         let usual = self.groups.iter_mut().map(|group| usual(frames, group.rtts.counts(now))).max();
         for group in &mut self.groups {
             let (backup, delta) = (group.rtts.counts(now), group.allowance.delta(late_per_hour));
@@ -245,7 +249,7 @@ impl StateManager {
     }
 }
 
-/// P(S) and P(stall|S) as counts: divided by their sums they are the frequencies of §3.5.2.
+/// P(S) and P(stall|S) as counts; their shares of the sums are the frequencies of §3.5.2.
 #[derive(Clone, Debug)]
 struct Model {
     seen: Window,
@@ -258,13 +262,14 @@ impl Model {
     }
 }
 
-/// The state from which to act: Eq. 7 for what ages through the states, in one pass.
+/// Returns the state from which to act: Eq. 7 for frames that age through the states, in one pass.
 ///
-/// `seen[s]` and `stalled[s]` count what ended, or was met, in state s, and of it what was a stall.
-/// `backup[k]` counts round-trip times of at most k steps (and more than k−1), so that Eq. 8 for state s of
-/// n+1 sums `backup[0..=n − s]`. Acting at s costs Σ_{t≥s} `seen`, which Eq. 6 bounds by δ·Σ `stalled`
-/// (both sides of it times the number of samples), and gains Σ_{t≥s} `stalled` · P_backup(s). Neither the
-/// cost nor the gain rises with s: the smallest s within the bound is the best, if it gains anything.
+/// `seen[s]` counts the samples in state s, and `stalled[s]` the stalls among them. `backup[k]`
+/// counts round-trip times of at most k steps (and more than k−1), so that Eq. 8 for state s of n+1
+/// sums `backup[0..=n − s]`. Acting at s costs Σ_{t≥s} `seen`, which Eq. 6 bounds by δ·Σ `stalled`
+/// (both sides times the number of samples), and gains Σ_{t≥s} `stalled` · P_backup(s). Neither the
+/// cost nor the gain rises with s: the smallest s within the bound is the best, if it gains
+/// anything.
 fn threshold(seen: &[u32], stalled: &[u32], backup: &[u32], delta: f64) -> Option<usize> {
     let total = |counts: &[u32]| counts.iter().map(|n| u64::from(*n)).sum::<u64>();
     let limit = delta * total(stalled) as f64;
@@ -284,8 +289,9 @@ fn threshold(seen: &[u32], stalled: &[u32], backup: &[u32], delta: f64) -> Optio
     best
 }
 
-/// The first state past what half of all frames take, or the last one in which the backup can help, whichever
-/// comes first. Younger frames do not show that the path is degraded, however long stalls last.
+/// Returns the first state past the median of all frames, or the last one in which the backup can
+/// help, whichever comes first. Younger frames do not indicate a degraded path, even if stalls last
+/// long.
 fn usual(frames: &[u32], backup: &[u32]) -> usize {
     let total: u64 = frames.iter().map(|n| u64::from(*n)).sum();
     let mut so_far = 0;

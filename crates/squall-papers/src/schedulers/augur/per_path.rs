@@ -1,4 +1,4 @@
-//! An option with a value for all paths, and for single ones: `3.5`, `1:2`, `3.5;1:2;2:8`.
+//! An option with one value for all paths, and values for single ones: `3.5`, `1:2`, `3.5;1:2;2:8`.
 
 use std::{fmt::Display, str::FromStr};
 
@@ -7,7 +7,7 @@ use squall_sched::{MAX_PATHS, PathId};
 /// Values by path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct PerPath<T> {
-    /// Of all paths without one of their own.
+    /// Value of all paths without their own.
     pub(super) all: Option<T>,
     own: [Option<T>; MAX_PATHS],
 }
@@ -19,7 +19,7 @@ impl<T> Default for PerPath<T> {
 }
 
 impl<T: Copy> PerPath<T> {
-    /// The value that names this path.
+    /// Returns the value for this path only.
     pub(super) fn own(&self, path: PathId) -> Option<T> {
         self.own.get(usize::from(path.0)).copied().flatten()
     }

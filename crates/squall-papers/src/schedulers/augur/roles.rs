@@ -1,10 +1,10 @@
-//! Which path is the primary one, and which are its backups.
+//! Assignment of the roles of primary path and backups.
 
 use std::str::FromStr;
 
 use squall_sched::{MAX_PATHS, PathId, PathSet, PathView, Span};
 
-/// A path that an option names, or leaves to the roles.
+/// A path selected by an option, or `None` to derive it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Choice(pub(super) Option<PathId>);
 
@@ -22,18 +22,18 @@ impl FromStr for Choice {
     }
 }
 
-/// The parts that paths play.
+/// Roles of the paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Roles {
-    /// It may be gone for the moment.
+    /// May be absent for the moment.
     pub(super) primary: PathId,
     /// Open paths, never the primary.
     pub(super) backups: PathSet,
 }
 
 impl Roles {
-    /// The roles among `paths`; `None` while there is no path. `former` are those of before, and whether its
-    /// primary path is to keep its part although it is gone.
+    /// Assigns the roles among `paths`; `None` while there is no path. `former` are the previous
+    /// roles, with `true` if their primary path is to keep its role although it is gone.
     pub(super) fn of(
         paths: &[PathView],
         primary: Choice,
@@ -43,8 +43,9 @@ impl Roles {
         let open = |id: PathId| paths.iter().any(|p| p.id == id);
         let rest = || paths.iter().filter(|p| Some(p.id) != backup.0);
         let unmetered = |id: PathId| rest().any(|p| p.id == id && !p.metered);
-        // What was learned of the primary path holds when it comes back. So it keeps its part for a while, and
-        // while there are only metered ones to follow it; and the one that followed it keeps it then.
+        // The model of the primary path is valid again when the path returns. It therefore keeps
+        // its role for a while, and also as long as only metered paths could replace it; its
+        // successor then keeps the role in the same way.
         let kept = former.filter(|(roles, keeps)| unmetered(roles.primary) || *keeps && !open(roles.primary));
         let primary = (primary.0.filter(|id| open(*id)))
             .or_else(|| kept.map(|(roles, _)| roles.primary))
@@ -55,47 +56,48 @@ impl Roles {
         let all = |paths: &mut dyn Iterator<Item = &PathView>| paths.map(|p| p.id).collect::<PathSet>();
         let backups = match backup.0 {
             Some(id) => all(&mut others().filter(|p| p.id == id)),
-            // Data need not cost money because the primary path is gone for a moment.
+            // Data should not cost money only because the primary path is gone for a moment.
             None if !open(primary) && others().any(|p| !p.metered) => {
                 all(&mut others().filter(|p| !p.metered))
             }
             None if others().any(|p| p.metered) => all(&mut others().filter(|p| p.metered)),
             None => all(&mut others()),
         };
-        // Better one that rests than none.
+        // An unused path is better than none.
         let carries = |p: &PathView| (p.id == primary || backups.contains(p.id)) && p.is_open();
         let backups = if paths.iter().any(carries) { backups } else { all(&mut others()) };
         Some(Self { primary, backups })
     }
 
-    /// The same, with those backups alone that are in `set`.
+    /// Restricts the backups to those in `set`.
     pub(super) fn only(self, set: PathSet) -> Self {
         Self { backups: self.backups.intersection(set), ..self }
     }
 
-    /// The backups among `paths`.
+    /// Returns the backups among `paths`.
     pub(super) fn backups<'a>(&self, paths: &'a [PathView]) -> impl Iterator<Item = &'a PathView> + use<'a> {
         let set = self.backups;
         paths.iter().filter(move |p| set.contains(p.id))
     }
 
-    /// The backup with room whose round trip is the shortest.
+    /// Returns the backup with room and the shortest round trip.
     pub(super) fn best_with_room<'a>(&self, paths: &'a [PathView]) -> Option<&'a PathView> {
         self.backups(paths).filter(|p| p.has_room()).min_by_key(|p| (p.srtt, p.id))
     }
 
-    /// The open backup whose round trip is the shortest, with room or without.
+    /// Returns the open backup with the shortest round trip, with or without room.
     pub(super) fn nearest_backup(&self, paths: &[PathView]) -> Option<PathId> {
         self.backups(paths).filter(|p| p.is_open()).min_by_key(|p| (p.srtt, p.id)).map(|p| p.id)
     }
 
-    /// The shortest latest round trip of a backup that could carry data, be it when its window opens.
+    /// Returns the shortest latest round trip of an open backup, even if its window is full.
     pub(super) fn backup_rtt(&self, paths: &[PathView]) -> Option<Span> {
         self.backups(paths).filter(|p| p.is_open()).map(|p| p.latest_rtt).min()
     }
 
-    /// The time in which `bytes` given to the backups now are acknowledged: their shortest round trip, and what has to
-    /// leave before, at the bandwidth of all of them; `None` if they can carry nothing.
+    /// Returns the time until `bytes` given to the backups now are acknowledged: their shortest
+    /// round trip, plus the time to send these bytes and those ahead of them at the bandwidth of
+    /// all backups; `None` if they can carry nothing.
     pub(super) fn brings_in(&self, paths: &[PathView], bytes: u32) -> Option<Span> {
         let open = || self.backups(paths).filter(|p| p.is_open());
         let ahead = open().map(|p| u128::from(p.waiting)).sum::<u128>() + u128::from(bytes);

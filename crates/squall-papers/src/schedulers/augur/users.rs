@@ -1,4 +1,4 @@
-//! δ of a backup, and the mean user, whose late bytes make it of a monthly budget (§5.1).
+//! δ of a backup, and the mean user, whose late bytes convert a monthly budget to δ (§5.1).
 
 use std::sync::{
     Arc,
@@ -7,32 +7,34 @@ use std::sync::{
 
 use squall_sched::Span;
 
-/// δ of Eq. 6 without options (§5.1).
+/// Default δ of Eq. 6 (§5.1).
 pub(super) const DEFAULT_DELTA: f64 = 3.5;
 
-/// Largest δ.
+/// Maximum δ.
 pub(super) const MAX_DELTA: f64 = 1000.0;
 
-/// Days of a month.
+/// Days in a month.
 const DAYS: f64 = 30.0;
 
-/// Bytes of late frames in an hour of playing, of the mean user. The paper derives δ from a monthly budget by the mean
-/// stall rate and the mean playing time of its users (§5.1) and prints neither, but the product: 500 MB are 3.5 times
-/// the late frames of a month. The hours are ours: 0.25 a day, which makes 0.45 % late frames (§5.3) of 9.3 Mbps.
+/// Late bytes of the mean user in an hour of playing. The paper derives δ from a monthly budget by
+/// the mean stall rate and the mean playing time of its users (§5.1); it prints only their product:
+/// 500 MB are 3.5 times the late frames of a month. The hours are ours: 0.25 a day, which makes
+/// 0.45 % late frames (§5.3) of 9.3 Mbps.
 const LATE_PER_HOUR: f64 = 500e6 / 3.5 / PRIOR_HOURS;
 
-/// Hours of playing that the paper's average counts as among those learned: the month of its mean user.
+/// Hours of playing as which the paper's mean counts among those of the sessions: the month of its
+/// mean user.
 const PRIOR_HOURS: f64 = DAYS * 0.25;
 
-/// Longest time between two frames that counts as playing.
+/// Maximum time between two frames that counts as playing.
 const PAUSE: Span = Span::from_secs(1);
 
-/// How much a backup may carry.
+/// Limit of the data on a backup.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Allowance {
     /// δ of Eq. 6: this many times the share of stalls.
     Delta(f64),
-    /// Bytes a month, which are δ times the late ones of the mean user.
+    /// Bytes a month: δ times the late bytes of the mean user.
     Monthly {
         /// Bytes a month.
         budget: u64,
@@ -42,7 +44,7 @@ pub(super) enum Allowance {
 }
 
 impl Allowance {
-    /// δ for the mean user's late bytes an hour.
+    /// Returns δ for the mean user's late bytes an hour.
     pub(super) fn delta(self, late_per_hour: f64) -> f64 {
         match self {
             Self::Delta(delta) => delta,
@@ -53,12 +55,12 @@ impl Allowance {
     }
 }
 
-/// The mean user: of the paper, or of the sessions so far, with the paper's as some of their hours. Clones share
+/// The mean user: of the paper, or of the sessions so far combined with the paper's. Clones share
 /// one record.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Users(Option<Arc<Counted>>);
 
-/// Sums over all sessions that learn.
+/// Sums over all sessions that contribute.
 #[derive(Debug, Default)]
 pub(super) struct Counted {
     /// Bytes of frames that stalled.
@@ -68,36 +70,36 @@ pub(super) struct Counted {
 }
 
 impl Users {
-    /// Those of the sessions that `counted` has.
+    /// The users of the sessions in `counted`.
     pub(super) fn learned(counted: &Arc<Counted>) -> Self {
         Self(Some(counted.clone()))
     }
 
-    /// Whether sessions change it.
+    /// `true` if sessions contribute to it.
     pub(super) fn are_learned(&self) -> bool {
         self.0.is_some()
     }
 
-    /// A frame of this length stalled.
+    /// Called when a frame of this length stalled.
     pub(super) fn stalled(&self, bytes: u32) {
         if let Some(counted) = &self.0 {
             counted.late.fetch_add(bytes.into(), Relaxed);
         }
     }
 
-    /// Time from one frame to the next.
+    /// Adds the time from one frame to the next.
     pub(super) fn played(&self, since_last: Span) {
         if let Some(counted) = &self.0 {
             counted.played.fetch_add(since_last.min(PAUSE).micros(), Relaxed);
         }
     }
 
-    /// Bytes of late frames in an hour of playing.
+    /// Returns the bytes of late frames in an hour of playing.
     pub(super) fn late_per_hour(&self) -> f64 {
         let Some(counted) = &self.0 else { return LATE_PER_HOUR };
         let hours = counted.played.load(Relaxed) as f64 / 3.6e9;
         let late = counted.late.load(Relaxed) as f64;
-        // The mean of both, so written that it begins with exactly the paper's.
+        // The weighted mean of both, in a form that starts with exactly the paper's value.
         LATE_PER_HOUR + (late - LATE_PER_HOUR * hours) / (PRIOR_HOURS + hours)
     }
 }
@@ -123,7 +125,7 @@ mod tests {
         assert!(near(paper(250_000_000, 0.25), 1.75));
         assert!(near(paper(500_000_000, 1.0), 0.875));
         assert_eq!((paper(0, 0.25), paper(u64::MAX, 0.25)), (0.0, MAX_DELTA));
-        // The means behind it: 0.1 % is 78.0 % less (§5.3), 7.5 hours a month, and 9.3 Mbps.
+        // The underlying means: 0.1 % is 78.0 % less (§5.3), 7.5 hours a month, and 9.3 Mbps.
         let late: f64 = 0.001 / (1.0 - 0.78) * 7.5 * 3600.0 * 9.3e6 / 8.0;
         assert!((500e6 / late / 3.5 - 1.0).abs() < 0.005, "{late}");
     }
@@ -146,7 +148,8 @@ mod tests {
     }
 
     proptest! {
-        /// It begins with the paper's and ends with what was seen, and every session sees the same.
+        /// It starts with the paper's value and converges to the observed one, and all sessions
+        /// share it.
         #[test]
         fn what_is_learned_moves_from_the_papers_to_what_is_seen(
             late_mb in 0.0..200.0f64, hours in 1..40u64, budget_mb in 1..2_000u64, sessions in 1..5usize,

@@ -1,35 +1,35 @@
-//! Counts by state over the last stretch of time (the window Δ of §3.5.2).
+//! Counts by state over the recent past (the window Δ of §3.5.2).
 
 use std::collections::VecDeque;
 
 use squall_sched::{Span, Time};
 
-/// Pieces a window is cut into: one leaves at a time, so that counts cover between nine and ten tenths of
-/// the window.
+/// Parts of a window; they expire one at a time, so that counts cover between nine and ten tenths
+/// of the window.
 const PARTS: usize = 10;
 
-/// How often each state was seen within the window.
+/// Number of samples of each state within the window.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     /// Oldest first; the last one is being filled. Never empty, never more than [`PARTS`].
     parts: VecDeque<Box<[u32]>>,
     /// The sum over all parts.
     counts: Box<[u32]>,
-    /// How long a part is.
+    /// Duration of a part.
     part: Span,
-    /// When the last part is full.
+    /// End of the last part.
     ends: Time,
 }
 
 impl Window {
-    /// Counts for `states` states over `span`.
+    /// Creates a window for `states` states over `span`.
     pub(super) fn new(states: usize, span: Span) -> Self {
         let none: Box<[u32]> = vec![0; states].into();
         let part = (span / PARTS as u64).max(Span::TICK);
         Self { parts: VecDeque::from([none.clone()]), counts: none, part, ends: Time::EPOCH }
     }
 
-    /// Notes that `state` was seen `times` times.
+    /// Adds `times` samples of `state`.
     pub(super) fn add(&mut self, now: Time, state: usize, times: u32) {
         self.forget(now);
         if let Some(last) = self.parts.back_mut() {
@@ -38,7 +38,7 @@ impl Window {
         }
     }
 
-    /// The counts, once what is too old has left.
+    /// Returns the counts without expired samples.
     pub(super) fn counts(&mut self, now: Time) -> &[u32] {
         self.forget(now);
         &self.counts
@@ -55,7 +55,7 @@ impl Window {
         self.ends += self.part * passed;
     }
 
-    /// Starts a new part, in the memory of the one that leaves.
+    /// Starts a new part, in the memory of the expired one.
     fn turn(&mut self) {
         let oldest = if self.parts.len() < PARTS { None } else { self.parts.pop_front() };
         let mut part = oldest.unwrap_or_else(|| vec![0; self.counts.len()].into());

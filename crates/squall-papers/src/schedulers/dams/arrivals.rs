@@ -1,10 +1,11 @@
-//! Unreliable blocks in order of arrival, apart from the plan.
+//! Unreliable blocks in order of arrival, outside the plan.
 
 use std::collections::BTreeSet;
 
 use squall_sched::{Block, BlockId, BlockQueue, SchedEvent, Work, WorkKind};
 
-/// Unreliable blocks with bytes never sent. Of the others some may be left, which leave when their turn comes.
+/// Unreliable blocks with fresh bytes. May contain blocks without any, which are removed when their
+/// turn comes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arrivals {
     /// `None` until the first decision: blocks may have been queued before.
@@ -12,7 +13,7 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// What the oldest has to send.
+    /// Returns the next bytes of the oldest block.
     pub(super) fn next(&mut self, queue: &BlockQueue) -> Option<Work> {
         let waiting = self
             .waiting

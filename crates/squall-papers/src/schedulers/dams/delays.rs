@@ -1,14 +1,16 @@
-//! What a path takes beyond sending: its delay, the queue that DAMS fills itself, and the margin of DAMS-Robust.
+//! Delay of a path in addition to sending: its one-way delay, the queue that DAMS itself builds,
+//! and the margin of DAMS-Robust.
 
 use super::{Settings, deviation::Deviations};
 use squall_sched::{Context, MAX_PATHS, PathView, SchedEvent, Span};
 
-/// What a path takes beyond sending.
+/// Measure of a path's delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delay {
     /// The smoothed one-way delay.
     Measured,
-    /// The least one-way delay, and the time that the bytes in flight take beyond the least round trip.
+    /// The minimum one-way delay, plus the time that the bytes in flight take beyond the minimum
+    /// round trip.
     InFlight,
 }
 
@@ -24,7 +26,7 @@ impl std::str::FromStr for Delay {
     }
 }
 
-/// The longest queue of a path that delayed blocks use; without one they use every path.
+/// Longest queue of a path that delayed blocks may use; `None` means no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold(pub Option<Span>);
 
@@ -42,17 +44,18 @@ impl std::str::FromStr for Hold {
     }
 }
 
-/// The delays of all paths.
+/// Delays of all paths.
 #[derive(Clone, Debug)]
 pub(super) struct Delays {
     delay: Delay,
     hold: Hold,
     alpha: f64,
     deviations: Deviations,
-    /// By how much deadlines are moved earlier on each path, by its id (Eq. 2).
+    /// Time by which deadlines are moved earlier on each path, by its id (Eq. 2).
     margins: [Span; MAX_PATHS],
-    /// The least one-way delays and round trips, by path id.
+    /// Minimum one-way delays, by path id.
     least_owd: [Span; MAX_PATHS],
+    /// Minimum round trips, by path id.
     least_rtt: [Span; MAX_PATHS],
 }
 
@@ -82,7 +85,7 @@ impl Delays {
         }
     }
 
-    /// Takes up what the paths are like now.
+    /// Updates the state of all paths.
     pub(super) fn observe(&mut self, cx: &Context<'_>) {
         self.deviations.forget(cx.now);
         for path in cx.paths {
@@ -93,7 +96,7 @@ impl Delays {
         }
     }
 
-    /// What a path takes beyond sending, by which deadlines are kept.
+    /// Returns the delay of a path in addition to sending, by which deadlines are checked.
     pub(super) fn of(&self, path: &PathView) -> Span {
         let delay = match self.delay {
             Delay::Measured => path.owd,
@@ -102,13 +105,14 @@ impl Delays {
         delay + self.margins[usize::from(path.id.0)]
     }
 
-    /// Whether a path has more of a queue than a delayed block may add to.
+    /// `true` if the queue of a path is longer than delayed blocks may use.
     pub(super) fn holds(&self, path: &PathView) -> bool {
         let queue = path.owd - self.least_owd[usize::from(path.id.0)];
         self.hold.0.is_some_and(|longest| queue > longest)
     }
 
-    /// The one-way delay behind what is in flight. What waits for the pacer is reckoned with elsewhere.
+    /// Returns the one-way delay behind the data in flight. Bytes that wait for the pacer are
+    /// accounted for elsewhere.
     fn behind_flight(&self, path: &PathView) -> Span {
         let at = usize::from(path.id.0);
         let bits = u128::from(path.in_flight.saturating_sub(path.waiting)) * 8_000_000;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::latency::Moments;
 use squall_sched::{Context, MAX_PATHS, PathId, SchedEvent, Span, Time};
 
-/// Measurements of a path that count at most: those that follow more closely are left out.
+/// Maximum number of measurements of a path; measurements in faster succession are skipped.
 const SAMPLES: u64 = 1_000;
 
 /// The round trips of every path within a window of time.
@@ -16,7 +16,7 @@ pub(super) struct Deviations {
     paths: [Recent; MAX_PATHS],
 }
 
-/// When each round trip was measured, and how long it took.
+/// Times and values of round-trip measurements.
 #[derive(Clone, Debug, Default)]
 struct Recent {
     samples: VecDeque<(Time, Span)>,
@@ -42,12 +42,12 @@ impl Recent {
 }
 
 impl Deviations {
-    /// Over a window of time.
+    /// Creates an empty window of this length.
     pub(super) fn new(window: Span) -> Self {
         Self { window, paths: Default::default() }
     }
 
-    /// Notes the round trip that an acknowledgement shows.
+    /// Records the round trip of an acknowledgement.
     pub(super) fn on_event(&mut self, event: &SchedEvent, cx: &Context<'_>) {
         match event {
             SchedEvent::Acked { path, .. } => {
@@ -64,13 +64,14 @@ impl Deviations {
         }
     }
 
-    /// Drops what is older than the window.
+    /// Drops measurements older than the window.
     pub(super) fn forget(&mut self, now: Time) {
         let Some(time) = now.checked_sub(self.window) else { return };
         self.paths.iter_mut().for_each(|recent| recent.forget_until(time));
     }
 
-    /// Standard deviation of a path's RTT in microseconds; 0 of fewer than two measurements.
+    /// Returns the standard deviation of a path's RTT in microseconds; 0 for fewer than two
+    /// measurements.
     pub(super) fn of(&self, path: PathId) -> f64 {
         self.paths[usize::from(path.0)].moments.deviation()
     }

@@ -2,26 +2,27 @@
 //!
 //! Source: Zuo et al., "Deadline-aware Multipath Transmission for Streaming Blocks" (INFOCOM 2022).
 //!
-//! **Order** (§III-B). Blocks stand by deadline. The paths can bring, before the deadline `D` of a block,
+//! **Order** (§III-B). Blocks are sorted by deadline. Before the deadline `D` of a block, the paths
+//! can deliver
 //!
 //! ```text
 //! C = Σ max(0, D − now − OWD_j) · BW_j                                                         (Eq. 1)
 //! ```
 //!
-//! bytes, of which the blocks ahead use up theirs. Going through the blocks by deadline, as soon as one does
-//! not fit into what is left for it, the block with the smallest normalised credit
+//! bytes, of which the blocks ahead use their part. The blocks are visited by deadline; as soon as
+//! one does not fit into the bytes left for it, the block with the smallest normalised credit
 //!
 //! ```text
 //! d = c / (s · r)      c: credit, s: size, r: share of it not sent yet
 //! ```
 //!
-//! among those so far is put behind all others, until the rest fits. Blocks that fit are never delayed. A
-//! block that nothing can bring in time any more is cancelled.
+//! among those so far is moved behind all others, until the rest fits. Blocks that fit are never
+//! delayed. A block that can no longer be delivered in time is cancelled.
 //!
-//! **Placement** (§III-C). The paths finish *sending* a block together, so that what comes in between
-//! preempts one block and not several. What would arrive after the deadline on a path moves to the others,
-//! the one with the lowest delay first. DAMS-C keeps the order and places as DEMS does: the paths' parts
-//! *arrive* together.
+//! **Placement** (§III-C). The paths finish *sending* a block together, so that a block that
+//! arrives in between preempts one block and not several. Bytes that would arrive after the
+//! deadline on a path move to the others, the one with the lowest delay first. DAMS-C keeps the
+//! order and places as DEMS does: the paths' parts *arrive* together.
 //!
 //! **Robust** (§III-D). Deadlines are moved earlier by a share of the RTT's deviation:
 //!
@@ -39,35 +40,41 @@
 //! | `unreliable` | `plan` or `minrtt` | `plan` | `minrtt`: STORM, §5.2.1 |
 //! | `cancel` | `true` or `false` | `true` | `false`: inferred from STORM, §A.2 |
 //!
-//! **As STORM compares with it** (Hu and Li, USENIX ATC 2025, §5.2.1, Table 3): `dams(unreliable=minrtt,cancel=false)`, over a
-//! session that lets late blocks live. "DAMS, however, utilizes both paths for reliable data and defaults to MPQUIC's approach
-//! for unreliable data." Only reliable blocks are planned. Unreliable ones leave in the order of arrival, each packet on the path
-//! with the lowest RTT among those with window left, ahead of what is planned, and are not cancelled. With the older of both first 54 %
-//! of the unreliable data took the fast path at ⟨15, 20⟩, ahead of the plan 83 %, and I blocks waited a quarter longer; the paper has
-//! 89.1 %, and critical data that waits longer once other data is unreliable (§2.3.2).
-//! Packet delays of up to 6.60 s (§A.2) suggest that nothing was cancelled at its deadline, which the paper does not state: without
-//! `cancel` a block that cannot make it is delayed, for as long as others fit. Its waiting times of 11 s (§5.2.1) prove little, since
-//! STORM, which cancels, waits 45.3 % as long as DAMS.
+//! **As compared with in STORM** (Hu and Li, USENIX ATC 2025, §5.2.1, Table 3):
+//! `dams(unreliable=minrtt,cancel=false)`, over a session that keeps late blocks. "DAMS, however,
+//! utilizes both paths for reliable data and defaults to MPQUIC's approach for unreliable data."
+//! Only reliable blocks are planned. Unreliable ones leave in order of arrival, each packet on the
+//! path with the lowest RTT among those with window left, before planned data, and are not
+//! cancelled. With the older of both first, 54 % of the unreliable data took the fast path at ⟨15,
+//! 20⟩; before planned data 83 %, and I blocks waited a quarter longer. The paper has 89.1 %, and
+//! critical data that waits longer once other data is unreliable (§2.3.2). Packet delays of up to
+//! 6.60 s (§A.2) suggest that nothing was cancelled at its deadline, which the paper does not
+//! state: without `cancel` a block that cannot be in time is delayed, for as long as others fit.
+//! Its waiting times of 11 s (§5.2.1) prove little, since STORM, which cancels, waits 45.3 % as
+//! long as DAMS.
 //!
-//! **Against the queue that DAMS builds itself.** Where bandwidth is short, blocks that cannot make it are sent all the same when
-//! windows have room, CUBIC keeps the queues full, and the smoothed one-way delay shows that late: of the blocks that were kept in
-//! the setting of Fig. 5, 63 % arrived. Two options, off by default:
+//! **Against the queue that DAMS itself builds.** If bandwidth is short, blocks that cannot be in
+//! time are still sent when windows have room, CUBIC keeps the queues full, and the smoothed
+//! one-way delay shows that late: of the blocks that were kept in the setting of Fig. 5, 63 %
+//! arrived. Two options, off by default:
 //!
-//! - `hold`: a delayed block uses a path only while the path's queue, its one-way delay above the least it has had, is at
-//!   most this long. So what cannot make it does not make others late.
-//! - `delay=in-flight`: `OWD` is the least one-way delay of the path, and the time that its bytes in flight take beyond its
-//!   least round trip.
+//! - `hold`: a delayed block uses a path only while the path's queue, its one-way delay above the
+//!   minimum so far, is at most this long. Blocks that cannot be in time then do not make others
+//!   late.
+//! - `delay=in-flight`: `OWD` is the minimum one-way delay of the path, plus the time that its
+//!   bytes in flight take beyond its minimum round trip.
 //!
-//! Where the paper is silent:
+//! Choices where the paper is silent:
 //!
 //! - Credit grows with importance. Linear: 8 for priority 0 to 1 for priority 7. Exponential: each
-//!   priority is worth twice the next; steep: ten times.
-//! - A block that would not fit even if it were alone is delayed itself, whatever its credit: delaying
-//!   others cannot help it.
-//! - Delayed blocks use what the others leave, in order of deadline. Blocks without a deadline come last
-//!   and always fit.
-//! - A block is cancelled when its deadline is closer than the shortest one-way delay and bytes of it are
-//!   still to be sent. The paper cancels past the deadline; what leaves in between would arrive too late.
+//!   priority has twice the credit of the next; steep: ten times.
+//! - A block that would not fit even if it were alone is delayed itself, whatever its credit:
+//!   delaying others cannot help it.
+//! - Delayed blocks use the capacity that the others leave, in order of deadline. Blocks without a
+//!   deadline come last and always fit.
+//! - A block is cancelled when its deadline is closer than the shortest one-way delay and it has
+//!   unsent bytes. The paper cancels past the deadline; bytes sent in between would arrive too
+//!   late.
 //! - `OWD` is measured by the peer's receive times where the paper halves the RTT. `BW` is window over
 //!   smoothed RTT, as in the paper.
 //! - The standard deviation of the RTT, "collected in the past period of time", is that of each path over two seconds, one cycle
@@ -76,9 +83,10 @@
 //! - The order is made for the 64 blocks at the front when a block arrives or ends, bytes are lost, a path
 //!   changes by a tenth, or 10 ms have passed (§IV, "triggering the scheduler"; §III-C bounds it likewise).
 //!
-//! - Beside a path of 20 to 500 kbps up to a fifth of the frames are late that would be in time without it: parts that end their
-//!   *sending* together (§III-C) end their arrival apart, by the queue of the thin path. DAMS-C, which differs in nothing else,
-//!   loses none (`docs/schedulers.md`, links that are thin at first).
+//! - Beside a path of 20 to 500 kbps, up to a fifth of the frames are late that would be in time
+//!   without it: parts whose *sending* ends together (§III-C) do not arrive together, because of
+//!   the queue of the thin path. DAMS-C, which differs in nothing else, loses none
+//!   (`docs/schedulers.md`, links that are thin at first).
 //!
 //! Any number of paths (§VI, "Path extension").
 
@@ -182,21 +190,21 @@ fn with(options: &mut Options, settings: Settings) -> Result<Box<dyn Scheduler>,
     Ok(Box::new(Dams::new(Settings { credit, delay, hold, unreliable, cancel, ..settings })))
 }
 
-/// How a block is divided.
+/// Division of a block over the paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
     /// The paths finish sending together: DAMS.
     EqualSendingEnd,
-    /// Its parts arrive together: DEMS, and so DAMS-C.
+    /// The parts arrive together: DEMS, and therefore DAMS-C.
     EqualArrival,
 }
 
-/// What becomes of unreliable blocks.
+/// Treatment of unreliable blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreliable {
-    /// The same as of reliable ones.
+    /// Planned like reliable ones.
     Plan,
-    /// They leave in the order of arrival, each packet on the path with the lowest RTT that has window left.
+    /// Sent in order of arrival, each packet on the path with the lowest RTT that has window left.
     MinRtt,
 }
 
@@ -212,24 +220,24 @@ impl std::str::FromStr for Unreliable {
     }
 }
 
-/// What distinguishes DAMS and its variants. The default is DAMS.
+/// Settings that distinguish DAMS and its variants. The default is DAMS.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// How a block is divided.
+    /// Division of a block over the paths.
     pub placement: Placement,
-    /// What a block is worth.
+    /// Value of a block.
     pub credit: Credit,
     /// Share of half the RTT's standard deviation by which deadlines are moved. Default: 0.
     pub alpha: f64,
-    /// Over which the standard deviation is taken. Default: 2 s.
+    /// Time over which the standard deviation is taken. Default: 2 s.
     pub window: Span,
-    /// What becomes of unreliable blocks. Default: they are planned.
+    /// Treatment of unreliable blocks. Default: they are planned.
     pub unreliable: Unreliable,
-    /// What a path takes beyond sending. Default: as measured.
+    /// Measure of a path's delay in addition to sending. Default: as measured.
     pub delay: Delay,
-    /// Above which queue of a path delayed blocks do not use it. Default: none.
+    /// Longest queue of a path that delayed blocks may use. Default: no limit.
     pub hold: Hold,
-    /// Whether a block that cannot arrive in time is cancelled. Default: yes.
+    /// A block that cannot arrive in time is cancelled. Default: yes.
     pub cancel: bool,
 }
 
@@ -259,7 +267,7 @@ pub struct Dams {
 }
 
 impl Dams {
-    /// DAMS, DAMS-Robust with `alpha` above 0, DAMS-C with equal arrival.
+    /// Creates DAMS; DAMS-Robust with `alpha` above 0; DAMS-C with equal arrival.
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
@@ -274,7 +282,8 @@ impl Dams {
         self.settings.unreliable == Unreliable::Plan
     }
 
-    /// The first planned block with bytes to send that could not arrive in time even if they left now.
+    /// Returns the first planned block with unsent bytes that could not arrive in time even if they
+    /// left now.
     fn hopeless(&self, cx: &Context<'_>) -> Option<BlockId> {
         let shortest = cx.paths.iter().filter(|p| p.is_open()).map(|p| p.owd).min()?;
         let first = order::by_deadline(cx.queue, self.plans_all()).next()?.meta();
@@ -282,7 +291,7 @@ impl Dams {
         (self.settings.cancel && is_late).then_some(first.id)
     }
 
-    /// Makes the order again.
+    /// Rebuilds the order.
     fn begin(&mut self, cx: &Context<'_>) {
         self.delays.observe(cx);
         let blocks = order::by_deadline(cx.queue, self.plans_all());
@@ -290,7 +299,7 @@ impl Dams {
         self.plan.begin(cx, self.arrangement.order());
     }
 
-    /// The next part of the plan.
+    /// Returns the next part of the plan.
     fn planned(&mut self, cx: &Context<'_>) -> Option<Assignment> {
         let place = |plan: &mut Plan, block: &Block| {
             let is_delayed = self.arrangement.delays(block.meta().id);
@@ -306,14 +315,15 @@ impl Dams {
         self.plan.next(cx, |_| "by deadline", place)
     }
 
-    /// When to decide again: the plan is due for a review, or a queue may have become shorter.
+    /// Returns the time of the next decision: the plan is due for a review, or a queue may have
+    /// become shorter.
     fn wake(&self, cx: &Context<'_>) -> Option<Time> {
         let holds = cx.paths.iter().any(|path| path.has_room() && self.delays.holds(path));
         let held = holds && self.arrangement.delays_any();
         self.plan.review_at(cx).or_else(|| held.then_some(cx.now + MAX_AGE))
     }
 
-    /// The next packets of the oldest unreliable block, if those do not follow the plan.
+    /// Returns the next packets of the oldest unreliable block, if those do not follow the plan.
     fn arrived(&mut self, cx: &Context<'_>) -> Option<Assignment> {
         if self.plans_all() {
             return None;

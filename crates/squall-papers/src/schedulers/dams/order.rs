@@ -1,4 +1,4 @@
-//! Which blocks go first, and which wait until those are sent (§III-B).
+//! Selection of blocks that are sent first and of those that are delayed (§III-B).
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -6,7 +6,7 @@ use squall_sched::{Block, BlockId, BlockQueue, Context, PRIORITIES, PathView, Sp
 
 use crate::plan::FRONT;
 
-/// What a block is worth if it arrives in time.
+/// Value of a block that arrives in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credit {
     /// 8 for priority 0, down to 1 for priority 7.
@@ -41,7 +41,7 @@ impl std::str::FromStr for Credit {
     }
 }
 
-/// Which blocks at the front go first, and which wait until those are sent.
+/// Kept and delayed blocks at the front of the queue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arrangement {
     /// By deadline.
@@ -59,7 +59,7 @@ struct Kept {
     is_delayed: bool,
 }
 
-/// Normalised credit: credit for each byte that is still to be sent.
+/// Normalised credit: credit per unsent byte.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Worth(f64);
 
@@ -77,7 +77,7 @@ impl Ord for Worth {
     }
 }
 
-/// Blocks with bytes to send, by deadline: all, or reliable ones.
+/// Returns the blocks with unsent bytes by deadline: all, or the reliable ones.
 pub(super) fn by_deadline(queue: &BlockQueue, all: bool) -> impl Iterator<Item = &Block> {
     let every = all.then(|| queue.by_deadline());
     let reliable = (!all).then(|| queue.reliable_by_deadline());
@@ -85,7 +85,8 @@ pub(super) fn by_deadline(queue: &BlockQueue, all: bool) -> impl Iterator<Item =
 }
 
 impl Arrangement {
-    /// Selective preservation (§III-B) among `blocks`, which come by deadline; `delay` is what a path takes beyond sending.
+    /// Selective preservation (§III-B) among `blocks`, which are sorted by deadline; `delay` is the
+    /// delay of a path in addition to sending.
     pub(super) fn make<'a>(
         &mut self,
         cx: &Context<'_>,
@@ -123,12 +124,12 @@ impl Arrangement {
         kept.chain(self.delayed.iter().copied())
     }
 
-    /// Whether any block waits until the others are sent.
+    /// `true` if any block is delayed until the others are sent.
     pub(super) fn delays_any(&self) -> bool {
         !self.delayed.is_empty()
     }
 
-    /// Whether a block waits until the others are sent.
+    /// `true` if a block is delayed until the others are sent.
     pub(super) fn delays(&self, block: BlockId) -> bool {
         self.delayed.contains(&block)
     }

@@ -4,8 +4,9 @@ use squall_sched::{Block, Context, PathView, Span, Time, allocation::Shares, cap
 
 use crate::plan::Plan;
 
-/// Divides a block so that the paths finish sending it together (§III-C); of a block with a deadline that it
-/// is expected to meet, what would be late on a path goes on others; `delay` is what a path takes beyond sending.
+/// Divides a block so that the paths finish sending it together (§III-C). If it is expected to meet
+/// a `deadline`, bytes that would be late on a path move to others. `delay` is the delay of a path
+/// in addition to sending.
 pub(super) fn equal_sending_end(
     plan: &mut Plan,
     cx: &Context<'_>,
@@ -28,8 +29,8 @@ pub(super) fn equal_sending_end(
     plan.place(block.meta().id, cx.paths, &shares);
 }
 
-/// Moves what a path could not bring in time to the others, the lowest delay first; what none can stays
-/// where it was.
+/// Moves the bytes that a path could not deliver in time to the others, the lowest delay first;
+/// bytes that none can deliver in time stay where they are.
 fn move_late(shares: &mut Shares, paths: &[PathView], in_time: impl Fn(&PathView) -> u64) {
     let room = |path: &PathView, bytes: u32| {
         let room = in_time(path).saturating_sub(u64::from(bytes));

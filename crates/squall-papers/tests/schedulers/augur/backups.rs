@@ -1,4 +1,4 @@
-//! Two backups, of which one may be used more than the other.
+//! Two backups with different allowances.
 
 use proptest::{array, collection::vec, prelude::*};
 use squall_sched::{PathView, Span, WorkKind};
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::stage::{CHUNK, Stage};
 
-/// The trained stage with a second backup, path 2, of a round trip of 80 ms.
+/// The trained stage with a second backup, path 2, with a round trip of 80 ms.
 fn two(scheduler: &str) -> Stage {
     trained_with(scheduler, |stage| {
         stage
@@ -20,7 +20,8 @@ fn two(scheduler: &str) -> Stage {
     })
 }
 
-/// When a frame of three packets was repeated, and where, while the backups have room for that many packets.
+/// Returns the repeated packets of a frame of three, with time and path, while the backups have
+/// room for that many packets.
 fn repeated(scheduler: &str, room: [u64; 2]) -> Vec<(Span, u32, u8)> {
     let mut stage = two(scheduler);
     for (path, packets) in (1..).zip(room) {
@@ -31,7 +32,7 @@ fn repeated(scheduler: &str, room: [u64; 2]) -> Vec<(Span, u32, u8)> {
     copies(&run(&mut stage, start, 500))
 }
 
-/// Each packet on a path at a time.
+/// All three packets on one path at one time.
 fn all(millis: u64, path: u8) -> Vec<(Span, u32, u8)> {
     (0..3).map(|packet| (ms(millis), packet, path)).collect()
 }
@@ -97,7 +98,7 @@ fn a_backup_without_a_delta_carries_only_for_a_primary_that_is_out_of_use() {
 
 #[test]
 fn the_switch_is_to_the_backup_whose_threshold_is_reached() {
-    // 315 looks may be acted on with 3.5, and 75 with 0.9: see `trained`.
+    // 315 samples may be acted on with 3.5, and 75 with 0.9: see `trained`.
     let switched = |scheduler: &str, room: [u64; 2], until: u64| {
         let mut stage = two(scheduler);
         for (path, packets) in (1..).zip(room) {
@@ -144,7 +145,7 @@ fn the_primary_is_taken_back_when_it_has_left_the_states_of_all() {
     }
 }
 
-/// Packets on backups of 60 and 80 ms, and the stalls that are left.
+/// Returns the packets on backups of 60 and 80 ms, and the remaining stalls.
 fn played(scheduler: &str, primary: &[u64]) -> ([usize; 2], usize) {
     let play = Play::over(scheduler, primary, &[60, 80]);
     ([1, 2].map(|path| play.on(path)), play.stalls())
@@ -152,7 +153,7 @@ fn played(scheduler: &str, primary: &[u64]) -> ([usize; 2], usize) {
 
 #[test]
 fn a_dear_backup_is_spared_by_a_cheap_one() {
-    // Each fiftieth frame stalls, each tenth takes 60 ms: with δ = 8 these are repeated, too.
+    // Each fiftieth frame stalls, each tenth takes 60 ms: with δ = 8 the latter are repeated, too.
     let primary = lone_stalls();
     let played = |options: &str| played(&format!("augur-retransmit(learn=primary,{options})"), &primary);
     let ([near, far], stalls) = played("delta=3.5");
@@ -163,7 +164,8 @@ fn a_dear_backup_is_spared_by_a_cheap_one() {
     assert!(dear == 0 && (3_500..=8 * 600).contains(&cheap) && stalls <= 1, "{dear} {cheap} {stalls}");
 }
 
-/// Frames that take a random time, as often as the shares of those past T_thresh and past the usual say, in 1/1000.
+/// Frames of random duration, with random shares (in 1/1000) of durations past T_thresh and past
+/// the usual.
 fn frames() -> impl Strategy<Value = Vec<u64>> {
     (5..45u32, 20..320u32).prop_flat_map(|(late, slow)| {
         let frame = prop_oneof![late => 210..600u64, slow => 40..200u64, 1000 - late - slow => 5..40u64];
@@ -174,8 +176,8 @@ fn frames() -> impl Strategy<Value = Vec<u64>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Eq. 6 for each backup, judged by the primary path. It binds what was learned; while thresholds settle more are
-    /// repeated, but no more than a tenth and a few.
+    /// Eq. 6 for each backup, evaluated on the primary path. It bounds the modelled distribution;
+    /// while thresholds settle more are repeated, but at most a tenth and a few more.
     #[test]
     fn each_backup_carries_its_share_of_stalls(
         primary in frames(), deltas in array::uniform2(prop_oneof![1 => Just(0.0), 6 => 0.2..12.0f64]),

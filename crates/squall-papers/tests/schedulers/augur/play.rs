@@ -9,26 +9,26 @@ use squall_units::short::ms;
 use super::ALL;
 use crate::stage::{CHUNK, Packet, Stage};
 
-/// A frame that takes longer is felt as a stall, in milliseconds: what the peer reports.
+/// Frames that take longer, in milliseconds, count as stalls for the peer, which reports them.
 const FELT: u64 = 150;
 
-/// A primary path on which each frame takes a given time, and backups of given round trips. A frame of one packet
-/// every 16 ms; the scheduler is asked whenever it wants to be.
+/// A primary path with a given duration for each frame, and backups with given round trips. One
+/// frame of one packet every 16 ms; the scheduler is called whenever it requests it.
 pub(super) struct Play<'a> {
     stage: Stage,
     start: Time,
     primary: &'a [u64],
-    /// Which frame a block is.
+    /// Index of the frame of each block.
     frames: BTreeMap<BlockId, usize>,
-    /// By time of arrival, then by order of sending; with the round trip.
+    /// Packets in flight with their round trip, by time of arrival, then by order of sending.
     flying: BTreeMap<(Time, usize), (Packet, Span)>,
     sent: Vec<Packet>,
-    /// Milliseconds from handing over to delivery.
+    /// Milliseconds from submission to delivery.
     took: Vec<u64>,
 }
 
 impl<'a> Play<'a> {
-    /// With a backup of 60 ms.
+    /// With one backup of 60 ms.
     fn of(scheduler: &str, primary: &'a [u64]) -> Self {
         Self::over(scheduler, primary, &[60])
     }
@@ -38,7 +38,7 @@ impl<'a> Play<'a> {
         Self::session(&crate::registry(), scheduler, primary, backups)
     }
 
-    /// One of the sessions of a registry.
+    /// As one of the sessions of a registry.
     fn session(registry: &Registry, scheduler: &str, primary: &'a [u64], backups: &[u64]) -> Self {
         let scheduler = registry.build(scheduler).expect("scheduler exists");
         let (frames, flying, took) = (BTreeMap::new(), BTreeMap::new(), vec![0; primary.len()]);
@@ -54,7 +54,7 @@ impl<'a> Play<'a> {
         self.start + ms(16 * frame as u64)
     }
 
-    /// Plays what is due and goes to the next moment at which something is; false at the end.
+    /// Processes everything due and advances to the next event; returns `false` at the end.
     fn step(&mut self) -> bool {
         let next = self.frames.len();
         if next < self.primary.len() && self.stage.now >= self.born(next) {
@@ -86,7 +86,7 @@ impl<'a> Play<'a> {
         if self.stage.queue.get(packet.block).is_some() {
             let frame = self.frames[&packet.block];
             self.took[frame] = (self.stage.now - self.born(frame)) / ms(1);
-            // The reports of every other one overtake its acknowledgement.
+            // The reports of every other frame overtake its acknowledgement.
             let (felt, early) = (self.took[frame] > FELT, frame.is_multiple_of(2));
             if felt && early {
                 self.stage.stall(packet.block);
@@ -102,7 +102,7 @@ impl<'a> Play<'a> {
         self.on(1)
     }
 
-    /// Packets on a path.
+    /// Returns the number of packets on a path.
     pub(super) fn on(&self, path: u8) -> usize {
         self.sent.iter().filter(|packet| packet.path == path).count()
     }
@@ -112,7 +112,7 @@ impl<'a> Play<'a> {
     }
 }
 
-/// Of 30,000 frames (8 minutes) each fiftieth takes 400 ms, each tenth 60 ms, the others 20 ms.
+/// 30,000 frames (8 minutes): each fiftieth takes 400 ms, each tenth 60 ms, the others 20 ms.
 pub(super) fn lone_stalls() -> Vec<u64> {
     let took = |frame| match frame {
         n if n % 50 == 49 => 400,
@@ -130,28 +130,30 @@ fn a_rescue_counts_as_the_option_says() {
         (play.stalls(), play.on_backup())
     };
     assert_eq!(results("sp"), (600, 0));
-    // A frame that was rescued is no stall any more, yet as old as one that may be acted on: rescued and
-    // stalled frames together are δ times the stalled ones. Of 600, 600/δ stay.
+    // A rescued frame is no stall any more, yet as old as one that may be acted on: rescued and
+    // stalled frames together are δ times the stalled ones. Of 600, 600/δ remain.
     let (stalls, copies) = results("augur-retransmit");
     assert!(stalls.abs_diff(171) <= 3 && stalls + copies == 600, "{stalls} stalls, {copies} copies");
     let (stalls, copies) = results("augur-retransmit(delta=1.75)");
     assert!(stalls.abs_diff(343) <= 3 && stalls + copies == 600, "{stalls} stalls, {copies} copies");
-    // Judged by the primary path they stay stalls, and the budget stays.
+    // Evaluated on the primary path they remain stalls, and the budget remains.
     let (stalls, copies) = results("augur-retransmit(learn=primary)");
     assert!(stalls <= 1 && copies < 600 * 7 / 2, "{stalls} stalls, {copies} copies");
 }
 
 #[test]
 fn reports_teach_stalls_that_no_clock_here_sees() {
-    // Each tenth frame takes 60 ms, each fiftieth 190: in time for T_thresh, and yet it is felt.
+    // Each tenth frame takes 60 ms, each fiftieth 190: in time for T_thresh, but reported as a
+    // stall.
     let primary: Vec<_> = lone_stalls().into_iter().map(|took| took.min(190)).collect();
     let results = |scheduler: &str| {
         let play = Play::of(scheduler, &primary);
         (play.took.iter().filter(|ms| **ms > FELT).count(), play.on_backup())
     };
     assert_eq!(results("augur-retransmit"), (600, 0));
-    // All but the first are repeated. Of those repeated in time the budget is for δ − 1 for each that is felt; the others
-    // reach X₁ when the backup can still bring them by T_thresh, but not before they are felt.
+    // All but the first are repeated. The budget allows δ − 1 frames repeated in time for each
+    // reported stall; the others reach X₁ when the backup can still deliver them by T_thresh, but
+    // not before they count as stalls.
     let (felt, copies) = results("augur-retransmit(stalls=reported)");
     assert_eq!(copies, 599);
     assert!(felt.abs_diff(171) <= 3, "{felt}");
@@ -159,8 +161,9 @@ fn reports_teach_stalls_that_no_clock_here_sees() {
 
 #[test]
 fn sessions_of_one_registry_learn_from_each_other() {
-    // With the paper's users 128.5 MB are a δ of 0.9, which affords no stall its copy. Of these here 5.4 MB an hour are
-    // late instead of 19, which makes it more than 1 after an hour and a bit: nine sessions of eight minutes.
+    // With the paper's users 128.5 MB are a δ of 0.9, which allows no copies. Of the users here 5.4
+    // MB an hour are late instead of 19, which makes it more than 1 after slightly more than an
+    // hour: nine sessions of eight minutes.
     let primary = lone_stalls();
     let play = |registry: &Registry, users: &str| {
         let scheduler = format!("augur-retransmit(budget=128.5MB, users={users})");
@@ -177,7 +180,7 @@ fn sessions_of_one_registry_learn_from_each_other() {
     assert_eq!(play(&crate::registry(), "learned"), (600, 0), "nor from another registry");
 }
 
-/// Every 20 s nothing gets through for half a second; then all of it arrives.
+/// Every 20 s no packet gets through for half a second; then all of them arrive.
 fn outages() -> Vec<u64> {
     let took = |n: u64| if n % 1250 >= 1219 { 16 * (1250 - n % 1250) + 20 } else { 20 };
     (0..30_000).map(took).collect()
@@ -190,7 +193,8 @@ fn outages_are_bridged_by_the_switch() {
     let [sp, both, retransmit, switch] = plays.each_ref().map(Play::stalls);
     let stalls = 20;
     assert_eq!(sp, 24 * stalls);
-    // The first outage is not foreseen, nor the first one after it has left the window of five minutes.
+    // The first outage is not anticipated, nor the first one after it has left the window of five
+    // minutes.
     assert_eq!((both, switch), (2 * stalls, 2 * stalls));
     assert!((2 * stalls + 1..sp / 2).contains(&retransmit), "{retransmit}");
     assert!(
@@ -211,8 +215,8 @@ fn a_stall_does_not_keep_all_on_the_backup() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Whatever the primary path does: each frame arrives, none goes twice on the backup, and new data goes
-    /// there only if the primary may be left.
+    /// For any behaviour of the primary path: each frame arrives, none is sent twice on the backup,
+    /// and new data is sent there only if the primary may be left.
     #[test]
     fn each_frame_arrives_and_none_goes_twice_on_the_backup(
         name in prop::sample::select(&ALL[..]),

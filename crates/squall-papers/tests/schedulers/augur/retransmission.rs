@@ -92,7 +92,8 @@ fn lost_bytes_of_a_late_frame_are_repaired_on_the_backup() {
     assert_eq!(stage.send().map(|p| (p.path, p.kind)), Some((1, WorkKind::Repair)));
 }
 
-/// Loses every copy on the backup, at 60 ms, 139 ms and 141 ms; when the copies were made.
+/// Loses every copy on the backup, at 60 ms, 139 ms and 141 ms; returns the times at which copies
+/// were made.
 fn remade(name: &str) -> Vec<u64> {
     let mut stage = trained(name);
     let start = stage.now;
@@ -148,7 +149,8 @@ fn a_frame_that_cannot_arrive_in_time_can_be_left_alone() {
 
 #[test]
 fn the_backup_must_have_the_bandwidth_for_the_whole_frame() {
-    // At 51 ms 89 are left after the round trip of 60 ms: 9 packets at 1 Mbps, and 3 behind 58 ms of others.
+    // At 51 ms 89 are left after the round trip of 60 ms: 9 packets at 1 Mbps, and 3 behind 58 ms
+    // of other data.
     for (packets, waiting, repeated) in [(9, 0, 9), (10, 0, 0), (3, 7_200, 3), (4, 7_200, 0)] {
         let count = |name| {
             let mut stage = trained(name);

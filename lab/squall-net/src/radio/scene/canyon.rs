@@ -1,4 +1,4 @@
-//! Streets of a city with small cells.
+//! Street canyons of a city with small cells.
 
 use rand_pcg::Pcg64Mcg;
 
@@ -9,14 +9,15 @@ use super::{
 use crate::radio::{Levels, model::model};
 
 model! {
-    /// Through the streets of a city with cells below the roofs, for ever: a block in sight of a cell, then round the
-    /// corner a block out of its sight.
+    /// A drive through the streets of a city with cells below the roofs, without end: a block in
+    /// sight of a cell, then round the corner a block out of its sight.
     ///
-    /// ITU-R P.1411 §4.1.3 puts the loss at a corner at 20 dB in urban streets, and 3GPP TR 38.901 (UMi street canyon)
-    /// the difference between its two path losses at 15 to 25 dB over the usual distances: each corner draws from
-    /// there. The interference comes over the roofs and does not know of corners.
+    /// ITU-R P.1411 §4.1.3 puts the loss at a corner at 20 dB in urban streets, and 3GPP TR 38.901
+    /// (UMi street canyon) the difference between its two path losses at 15 to 25 dB over the usual
+    /// distances: the loss of each corner is drawn from that range. The interference arrives over
+    /// the roofs and is not affected by corners.
     pub struct Canyon in "radio.canyon" as canyon {
-        /// In m/s. Default 8.3: 30 km/h.
+        /// Speed in m/s. Default 8.3: 30 km/h.
         speed: f64 = 8.3, within [0.01, 100.0];
         /// Length of a block in metres. Default 80, an assumption.
         block: f64 = 80.0, within [1.0, 100_000.0];
@@ -26,10 +27,10 @@ model! {
         interference: f64 = -105.0, within [-200.0, 0.0];
         /// The mean loss of a corner in dB. Default 20.
         corner: f64 = 20.0, within [0.0, 100.0];
-        /// The most that a corner's loss is away from the mean, in dB. Default 5.
+        /// Maximum deviation of a corner's loss from the mean, in dB. Default 5.
         spread: f64 = 5.0, within [0.0, canyon.corner];
-        /// Within how many metres the loss comes. Default 10. P.1411 has 30 for slow changes along the street; the
-        /// drop itself is steeper where the street is narrow.
+        /// Distance in metres over which the loss sets in. Default 10. P.1411 has 30 for slow
+        /// changes along the street; the drop itself is steeper where the street is narrow.
         turn: f64 = 10.0, within [0.01, canyon.block / 2.0];
         /// Deviation of the shadowing in dB. Default 4 (TR 38.901 Table 7.4.1-1, UMi, line of sight).
         shadow: f64 = 4.0, within [0.0, 30.0];
@@ -42,9 +43,9 @@ model! {
 pub(in crate::radio) struct State {
     canyon: Canyon,
     shadow: Shadow,
-    /// Metres from the start of the block in sight; the block out of it follows.
+    /// Metres from the start of the block in sight; the block out of sight follows.
     at: f64,
-    /// The loss of the next or present corner in dB.
+    /// Loss of the current or next corner in dB.
     corner: f64,
 }
 
@@ -62,7 +63,7 @@ impl Canyon {
         between(random, self.corner - self.spread, self.corner + self.spread)
     }
 
-    /// Which share of a corner's loss there is.
+    /// Returns the share of a corner's loss at this position.
     fn depth(&self, at: f64) -> f64 {
         let (into, left) = ((at - self.block) / self.turn, (2.0 * self.block - at) / self.turn);
         into.min(left).clamp(0.0, 1.0)

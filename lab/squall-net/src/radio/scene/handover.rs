@@ -7,15 +7,16 @@ use super::place::{STEP, cell};
 use crate::radio::{Levels, model::model};
 
 model! {
-    /// One handover: a cell fades, for a moment nothing passes, and then there is a better one. Nothing in it is
-    /// random.
+    /// One handover: a cell fades, no packets pass for a moment, and then there is a better cell.
+    /// It has no random parameters.
     pub struct Handover in "radio.handover" as handover {
-        /// When the interruption begins. Default 10 s.
+        /// Start of the interruption. Default 10 s.
         at: Span = Span::from_millis(10_000);
-        /// How long nothing passes. Default 50 ms, LTE's 49.5 ms in 3GPP TR 36.881 rounded. One that fails takes
-        /// 0.5 to 3.7 s: the worst round trip that STORM (Fig. 7) met was 3.75 s on the wireless link.
+        /// Duration of the interruption. Default 50 ms, LTE's 49.5 ms in 3GPP TR 36.881 rounded. A
+        /// failed handover takes 0.5 to 3.7 s: the worst round trip in STORM (Fig. 7) was 3.75 s on
+        /// the wireless link.
         interruption: Span = Span::from_millis(50);
-        /// How long before the interruption the cell begins to fade. Default 4 s, an assumption.
+        /// Duration of the fade before the interruption. Default 4 s, an assumption.
         fading: Span = Span::from_millis(4_000);
         /// RSRP before and after in dBm. Default −85.
         rsrp: f64 = -85.0, within [-160.0, 0.0];
@@ -37,7 +38,7 @@ impl Handover {
         State { handover: *self, now: 0 }
     }
 
-    /// RSRP of the cell in use at `now`.
+    /// Returns the RSRP of the serving cell at `now`.
     fn rsrp_at(&self, now: Micros) -> f64 {
         let (at, fading) = (self.at.micros(), self.fading.micros());
         if now >= at.saturating_add(self.interruption.micros()) {
@@ -60,7 +61,7 @@ impl State {
         } else if now < start {
             start.min(now + STEP)
         } else {
-            // Nothing changes any more.
+            // The levels are constant from here on.
             Micros::MAX
         };
         self.now = until;

@@ -1,8 +1,8 @@
-//! Scenes: seeded movements through places where the signal comes and goes.
+//! Scenes: seeded movements through places with varying signal.
 //!
-//! A scene has a state and gives one pair of levels after the other, each with the time for which it holds:
-//! [`STEP`], unless something needs its exact length. Numbers have their source beside them; those without one
-//! are assumptions, and say so.
+//! A scene has a state and returns one set of levels after another, each with its duration:
+//! [`STEP`], unless something needs its exact length. Numbers are given with their source; those
+//! without a source are assumptions and marked as such.
 
 mod canyon;
 mod handover;
@@ -23,7 +23,7 @@ pub use self::{
 use super::Levels;
 use place::STEP;
 
-/// A scene on its way.
+/// The state of a scene.
 #[derive(Debug, Clone)]
 pub(super) enum Scene {
     Walk(walk::State),
@@ -35,7 +35,7 @@ pub(super) enum Scene {
 }
 
 impl Scene {
-    /// The next levels, and for how long they hold.
+    /// Returns the next levels, and their duration.
     pub(super) fn step(&mut self, random: &mut Pcg64Mcg) -> (Levels, Micros) {
         match self {
             Self::Walk(state) => (state.step(random), STEP),

@@ -1,4 +1,4 @@
-//! A train that runs from cell to cell.
+//! A train that moves from cell to cell.
 
 use rand_pcg::Pcg64Mcg;
 use squall_trace::Micros;
@@ -17,42 +17,45 @@ use crate::{
 };
 
 model! {
-    /// A train along a line of cells, for ever, with a handover at each.
+    /// A train along a line of cells, without end, with a handover at each.
     ///
-    /// Two cells count at a time, the one in use and the next, each with path loss and shadowing of its own. Once the
-    /// next has been stronger by the hysteresis for the time to trigger (event A3 of 3GPP TS 36.331 §5.5.4.4), the
-    /// train changes over: nothing passes for the interruption. Now and then that fails, and it takes much longer
-    /// until a cell is found again. What the next cell sends is the interference.
+    /// Two cells count at a time, the serving one and the next, each with its own path loss and
+    /// shadowing. Once the next has been stronger by the hysteresis for the time to trigger (event
+    /// A3 of 3GPP TS 36.331 §5.5.4.4), the train changes over: no packets pass during the
+    /// interruption. Some handovers fail, and it takes much longer until a cell is found again. The
+    /// signal of the next cell is the interference.
     pub struct Rail in "radio.rail" as rail {
-        /// In m/s. Default 83.3: 300 km/h.
+        /// Speed in m/s. Default 83.3: 300 km/h.
         speed: f64 = 83.3, within [0.1, 300.0];
-        /// From site to site in metres. Default 580, which is seven seconds; the shorter of the two distances in 3GPP
-        /// TR 38.913 §6.1.5. The longer is 1732.
+        /// Distance between sites in metres. Default 580, which is seven seconds; the shorter of
+        /// the two distances in 3GPP TR 38.913 §6.1.5. The longer is 1732.
         spacing: f64 = 580.0, within [50.0, 1e5];
-        /// From the track to the sites in metres. Default 100 (ibid.).
+        /// Distance between track and sites in metres. Default 100 (ibid.).
         aside: f64 = 100.0, within [1.0, 10_000.0];
-        /// RSRP beside a site in dBm. Default −75, an assumption.
+        /// RSRP next to a site in dBm. Default −75, an assumption.
         rsrp: f64 = -75.0, within [-160.0, 0.0];
-        /// By the power of which it falls with the distance. Default 2, as 3GPP TR 38.901 has it for RMa in line of
-        /// sight at first order.
+        /// Path loss exponent. Default 2, the first-order value of 3GPP TR 38.901 for RMa in line
+        /// of sight.
         exponent: f64 = 2.0, within [0.1, 10.0];
         /// Deviation of the shadowing in dB. Default 4 (ibid., Table 7.4.1-1).
         shadow: f64 = 4.0, within [0.0, 30.0];
         /// Its correlation distance in metres. Default 37 (ibid., Table 7.5-6).
         decorrelation: f64 = 37.0, within [0.1, 10_000.0];
-        /// How much of the time the next cell sends. Default 50 %, an assumption.
+        /// Share of the time in which the next cell transmits. Default 50 %, an assumption.
         load: Ratio = Ratio::from_billionths(500_000_000);
-        /// By how many dB the next cell must be stronger. Default 3, an assumption.
+        /// Hysteresis: dB by which the next cell must be stronger. Default 3, an assumption.
         hysteresis: f64 = 3.0, within [0.0, 30.0];
-        /// And for how long. Default 160 ms, an assumption from the values that TS 36.331 allows.
+        /// Time to trigger: duration for which it must be stronger. Default 160 ms, an assumption
+        /// from the values that TS 36.331 allows.
         trigger: Span = Span::from_millis(160);
-        /// How long nothing passes in a handover. Default 50 ms (49.5 ms in 3GPP TR 36.881).
+        /// Duration of the interruption in a handover. Default 50 ms (49.5 ms in 3GPP TR 36.881).
         interruption: Span = Span::from_millis(50);
-        /// The share of handovers that fail. Default 5 %, an assumption.
+        /// Share of handovers that fail. Default 5 %, an assumption.
         failure: Ratio = Ratio::from_billionths(50_000_000);
         /// The shortest time without a cell after a failure. Default 0.5 s.
         shortest: Span = Span::from_millis(500);
-        /// The longest. Default 3.7 s, about the worst that STORM (Fig. 7) met.
+        /// The longest time without a cell after a failure. Default 3.7 s, about the worst case of
+        /// STORM (Fig. 7).
         longest: Span = Span::from_millis(3_700);
     }
 }
@@ -60,13 +63,13 @@ model! {
 #[derive(Debug, Clone)]
 pub(in crate::radio) struct State {
     rail: Rail,
-    /// Metres beyond the site in use; negative before it.
+    /// Metres beyond the serving site; negative before it.
     at: f64,
     serving: Shadow,
     next: Shadow,
-    /// How long the next cell has been strong enough.
+    /// Duration for which the next cell has been strong enough.
     stronger: Micros,
-    /// For how long nothing passes from now on.
+    /// Remaining duration of the interruption.
     cut: Micros,
 }
 
@@ -86,13 +89,13 @@ impl Rail {
         Shadow::new(self.shadow, self.decorrelation, self.speed, random)
     }
 
-    /// RSRP of a site that far along the track, without shadowing.
+    /// Returns the RSRP of a site at this distance along the track, without shadowing.
     fn rsrp_of(&self, along: f64) -> f64 {
-        // Beside the site it is `rsrp`.
+        // Next to the site it is `rsrp`.
         log_distance(self.rsrp, self.exponent, along.hypot(self.aside) / self.aside)
     }
 
-    /// Finds whether the times without a cell are out of range.
+    /// Checks the range of the times without a cell.
     pub(in crate::radio) fn check_failures(&self) -> Result<(), ConfigError> {
         let [shortest, longest] = [self.shortest, self.longest].map(|span| span.duration().as_secs_f64());
         within("radio.rail.shortest in s", shortest, 0.0, 3_600.0)?;
@@ -118,12 +121,13 @@ impl State {
         (levels, STEP)
     }
 
-    /// The interruption as a whole, with the levels as they were; then the next cell is the one in use.
+    /// Returns the whole interruption with the levels before it; then the next cell is the serving
+    /// one.
     fn change_over(&mut self, levels: Levels, random: &mut Pcg64Mcg) -> (Levels, Micros) {
         let span = std::mem::take(&mut self.cut);
         self.at += self.rail.speed * span as f64 / 1e6;
         self.at -= self.rail.spacing;
-        // After a long one, that may be some cells further on.
+        // A long interruption may span several cells.
         while self.at > self.rail.spacing / 2.0 {
             self.at -= self.rail.spacing;
         }

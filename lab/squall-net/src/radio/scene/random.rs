@@ -1,4 +1,4 @@
-//! Random numbers with a memory.
+//! Correlated random numbers.
 
 use std::f64::consts::TAU;
 
@@ -8,46 +8,46 @@ use squall_units::Span;
 
 use super::place::STEP_SECONDS;
 
-/// A number from the normal distribution with mean 0 and deviation 1 (Box and Muller 1958).
+/// Draws from the normal distribution with mean 0 and deviation 1 (Box and Muller 1958).
 pub(in crate::radio) fn gauss(random: &mut Pcg64Mcg) -> f64 {
-    // Not 0, whose logarithm there is none of.
+    // Not 0, which has no logarithm.
     let radius = (-2.0 * (1.0 - uniform(random)).ln()).sqrt();
     radius * (TAU * uniform(random)).cos()
 }
 
-/// A number from 0 to 1, without 1.
+/// Draws from 0 (inclusive) to 1 (exclusive).
 pub(super) fn uniform(random: &mut Pcg64Mcg) -> f64 {
     // The 53 bits that a double holds.
     (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// A number evenly from one bound to the other.
+/// Draws uniformly between two bounds.
 pub(super) fn between(random: &mut Pcg64Mcg, least: f64, most: f64) -> f64 {
     least + (most - least) * uniform(random)
 }
 
-/// A normal quantity that forgets where it was exponentially with time: a first-order autoregression.
+/// A normal process whose correlation decays exponentially with time: a first-order autoregression.
 #[derive(Debug, Clone)]
 pub(in crate::radio) struct Drift {
     deviation: f64,
     /// In deviations.
     value: f64,
-    /// Microseconds; 0 if it forgets at once.
+    /// Correlation time in microseconds; 0 for uncorrelated values.
     memory: f64,
 }
 
 impl Drift {
-    /// Begins with a value given in deviations, and forgets it at once.
+    /// Starts with a value given in deviations, without correlation.
     pub(in crate::radio) fn new(deviation: f64, value: f64) -> Self {
         Self { deviation, value, memory: 0.0 }
     }
 
-    /// Keeps 1/e of its correlation for this long.
+    /// Sets the time in which the correlation falls to 1/e.
     pub(in crate::radio) fn keeping(self, memory: Span) -> Self {
         Self { memory: memory.micros() as f64, ..self }
     }
 
-    /// Its value after some time.
+    /// Advances by some time and returns the new value.
     pub(in crate::radio) fn pass(&mut self, time: Micros, random: &mut Pcg64Mcg) -> f64 {
         if self.deviation == 0.0 {
             return 0.0;
@@ -60,8 +60,8 @@ impl Drift {
     }
 }
 
-/// Log-normal shadowing along a way (Gudmundson, Electronics Letters 27(23), 1991): its correlation falls
-/// exponentially with the distance.
+/// Log-normal shadowing along a path (Gudmundson, Electronics Letters 27(23), 1991): its
+/// correlation falls exponentially with the distance.
 #[derive(Debug, Clone)]
 pub(super) struct Shadow {
     deviation: f64,
@@ -71,14 +71,14 @@ pub(super) struct Shadow {
 }
 
 impl Shadow {
-    /// With this deviation in dB and this distance in metres to 1/e of the correlation, passed at this speed in
-    /// m/s.
+    /// Creates shadowing with this deviation in dB and this distance in metres to 1/e of the
+    /// correlation, passed at this speed in m/s.
     pub(super) fn new(deviation: f64, distance: f64, speed: f64, random: &mut Pcg64Mcg) -> Self {
         let kept = (-speed * STEP_SECONDS / distance).exp();
         Self { deviation, value: gauss(random), kept, renewed: (1.0 - kept * kept).sqrt() }
     }
 
-    /// What it adds now, in dB; then advances by a step.
+    /// Returns the current shadowing in dB, then advances by a step.
     pub(super) fn go(&mut self, random: &mut Pcg64Mcg) -> f64 {
         let here = self.deviation * self.value;
         self.value = self.kept * self.value + self.renewed * gauss(random);

@@ -1,4 +1,4 @@
-//! Tunnels without an antenna in them.
+//! Tunnels without an antenna inside.
 
 use rand_pcg::Pcg64Mcg;
 
@@ -9,16 +9,16 @@ use super::{
 use crate::radio::{Levels, model::model};
 
 model! {
-    /// On a road or line with a tunnel every so often, none of which has an antenna inside.
+    /// A road or line with tunnels at regular distances, none of which has an antenna inside.
     ///
-    /// The signal falls at the mouth, where the cell goes out of sight, and then with every metre, until the middle,
-    /// from where on the other mouth is nearer. Interference falls with it, so that noise alone is the limit inside.
-    /// No standard gives these losses: they differ from tunnel to tunnel, and all numbers here are assumptions but
-    /// the shadowing.
+    /// The signal falls at the mouth, where the cell goes out of sight, and then with every metre
+    /// until the middle, after which the other mouth is nearer. Interference falls with it, so that
+    /// noise alone is the limit inside. No standard gives these losses: they differ from tunnel to
+    /// tunnel, and all numbers here except the shadowing are assumptions.
     pub struct Tunnel in "radio.tunnel" as tunnel {
-        /// In m/s. Default 20: 72 km/h.
+        /// Speed in m/s. Default 20: 72 km/h.
         speed: f64 = 20.0, within [0.01, 200.0];
-        /// From tunnel to tunnel in metres; the way begins with it. Default 600.
+        /// Distance between tunnels in metres; the movement starts with it. Default 600.
         open: f64 = 600.0, within [0.0, 1e6];
         /// Length of a tunnel in metres. Default 300.
         length: f64 = 300.0, within [1.0, 1e5];
@@ -26,11 +26,11 @@ model! {
         rsrp: f64 = -85.0, within [-160.0, 0.0];
         /// Interference in a resource element outside in dBm. Default −105.
         interference: f64 = -105.0, within [-200.0, 0.0];
-        /// Loss at the mouth in dB. Default 20, that of a street's corner (ITU-R P.1411 §4.1.3).
+        /// Loss at the mouth in dB. Default 20, as at a street corner (ITU-R P.1411 §4.1.3).
         entry: f64 = 20.0, within [0.0, 100.0];
-        /// Within how many metres that comes. Default 30 (ibid.).
+        /// Distance in metres over which that loss sets in. Default 30 (ibid.).
         mouth: f64 = 30.0, within [0.01, 10_000.0];
-        /// Further loss in dB for each metre. Default 0.2.
+        /// Further loss in dB per metre. Default 0.2.
         fade: f64 = 0.2, within [0.0, 10.0];
         /// Deviation of the shadowing in dB. Default 4 (3GPP TR 38.901 Table 7.4.1-1, UMa, line of sight).
         shadow: f64 = 4.0, within [0.0, 30.0];
@@ -53,7 +53,7 @@ impl Tunnel {
         State { tunnel: *self, shadow, at: 0.0 }
     }
 
-    /// What the tunnel takes there, in dB.
+    /// Returns the loss of the tunnel at this position, in dB.
     fn loss(&self, at: f64) -> f64 {
         let inside = (at - self.open).min(self.open + self.length - at);
         if inside <= 0.0 {

@@ -1,4 +1,4 @@
-//! To the edge of an access point's coverage and back.
+//! A walk to the edge of an access point's coverage and back.
 
 use rand_pcg::Pcg64Mcg;
 use squall_units::Span;
@@ -10,32 +10,33 @@ use super::{
 use crate::radio::{Levels, model::model};
 
 model! {
-    /// On foot from an access point to the edge of its coverage outdoors and back, for ever.
+    /// A walk from an access point to the edge of its coverage outdoors and back, without end.
     ///
-    /// Path loss and shadowing are those of a street without line of sight. A station that receives too little
-    /// loses its association, and needs a while to get it back.
+    /// Path loss and shadowing are those of a street without line of sight. A station with too weak
+    /// a signal loses its association, and needs a while to restore it.
     pub struct WifiEdge in "radio.wifi_edge" as edge {
-        /// In m/s. Default 1.4.
+        /// Speed in m/s. Default 1.4.
         speed: f64 = 1.4, within [0.01, 100.0];
         /// The nearest point in metres. Default 3.
         near: f64 = 3.0, within [0.0, 10_000.0];
         /// The farthest point in metres. Default 40, where the mean RSSI is that of the slowest scheme, −82 dBm.
         far: f64 = 40.0, within [edge.near + 0.1, 20_000.0];
-        /// RSSI one metre away in dBm. Default −26, as in [`Walk`](super::Walk).
+        /// RSSI at one metre in dBm. Default −26, as in [`Walk`](super::Walk).
         reference: f64 = -26.0, within [-100.0, 50.0];
-        /// By the power of which it falls with the distance. Default 3.53 (3GPP TR 38.901 Table 7.4.1-1, UMi street
-        /// canyon without line of sight).
+        /// Path loss exponent. Default 3.53 (3GPP TR 38.901 Table 7.4.1-1, UMi street canyon
+        /// without line of sight).
         exponent: f64 = 3.53, within [0.1, 10.0];
         /// Deviation of the shadowing in dB. Default 7.82 (ibid.).
         shadow: f64 = 7.82, within [0.0, 30.0];
         /// Its correlation distance in metres. Default 13 (ibid., Table 7.5-6).
         decorrelation: f64 = 13.0, within [0.1, 10_000.0];
-        /// Below this RSSI in dBm the association is lost. Default −92, an assumption: beacons are sent with the
-        /// slowest scheme, and several must be missed.
+        /// RSSI in dBm below which the association is lost. Default −92, an assumption: beacons are
+        /// sent with the slowest scheme, and several must be missed.
         lost: f64 = -92.0, within [-200.0, 0.0];
-        /// From this RSSI in dBm on the station associates again. Default −85, an assumption.
+        /// RSSI in dBm from which on the station associates again. Default −85, an assumption.
         found: f64 = -85.0, within [edge.lost, 0.0];
-        /// How long that takes. Default 1 s, an assumption: scan, association, key exchange, address.
+        /// Duration of the association. Default 1 s, an assumption: scan, association, key
+        /// exchange, address.
         rejoin: Span = Span::from_millis(1_000);
     }
 }
@@ -45,7 +46,7 @@ pub(in crate::radio) struct State {
     edge: WifiEdge,
     way: Shuttle,
     shadow: Shadow,
-    /// Seconds until it is associated again, once it receives enough.
+    /// Seconds until it is associated again, once its signal is strong enough.
     away: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! The models by hand, and the threshold against a search of all sets of states.
+//! The models by hand, and the threshold compared with a search of all sets of states.
 
 use proptest::{array, collection::vec, prelude::*};
 use squall_units::short::{at_ms, ms};
@@ -12,13 +12,13 @@ fn settings(delta: f64) -> Settings {
 }
 
 impl StateManager {
-    /// X₁ of the only group.
+    /// Returns X₁ of the only group.
     fn retransmit_at(&self) -> Option<Span> {
         assert_eq!(self.groups.len(), 1);
         self.groups[0].retransmit_at
     }
 
-    /// X₂ of the only group.
+    /// Returns X₂ of the only group.
     fn switch_at(&self) -> Option<Span> {
         assert_eq!(self.groups.len(), 1);
         self.groups[0].switch_at
@@ -29,7 +29,7 @@ impl StateManager {
     }
 }
 
-/// A frame that ended after this many milliseconds and was never the oldest.
+/// Returns a frame that ended after this many milliseconds and was never the oldest.
 fn delivered(millis: u64) -> Outcome {
     let (reported, supposed) = (false, false);
     Outcome {
@@ -93,11 +93,12 @@ fn what_was_not_delivered_is_a_stall_at_the_age_it_had() {
     let mut manager = manager(3.5, &[(20, 90), (100, 9)], &[60]);
     manager.note(Time::EPOCH, &Outcome { delivered: false, ..delivered(120) });
     manager.solve(Time::EPOCH + SOLVE_INTERVAL);
-    // 3.5 · 0.01 affords the one of 120 ms, not the nine of 100 ms.
+    // 3.5 · 0.01 allows the frame of 120 ms, not the nine of 100 ms.
     assert_eq!(manager.retransmit_at(), Some(ms(101)));
 }
 
-/// 1000 frames, of which the peer reports those of 90 ms as stalls, at once or once they have ended.
+/// Returns a model of 1000 frames, of which the peer reports those of 90 ms as stalls, at once or
+/// after their end.
 fn reported(at_once: bool) -> StateManager {
     let mut manager = StateManager::new(Settings { stalls: Stalls::Reported, ..settings(3.5) });
     manager.note_backup(Time::EPOCH, Some(ms(60)));
@@ -143,20 +144,21 @@ fn what_the_peer_reports_is_a_stall_in_the_state_that_it_had() {
 #[test]
 fn ages_of_the_oldest_frame_are_sampled_on_a_grid() {
     let mut manager = manager(3.5, &[], &[60]);
-    // Looked at when 5, 15, 25 and 35 ms old: at 10, 20, 30 and 40 ms.
+    // Sampled at ages of 5, 15, 25 and 35 ms: at 10, 20, 30 and 40 ms.
     let late = Outcome { first_sent: at_ms(5), oldest: Some((at_ms(7), at_ms(44))), ..delivered(45) };
     manager.note(Time::EPOCH, &late);
     let at = |manager: &mut StateManager, ms| manager.oldest.seen.counts(Time::EPOCH)[ms];
     assert_eq!([5, 15, 25, 35].map(|ms| at(&mut manager, ms)), [1; 4]);
     assert_eq!(manager.oldest.seen.counts(Time::EPOCH).iter().sum::<u32>(), 4);
-    // A stall of 1 s: 19 looks below 200 ms, at 10…190 ms, and 81 at 200…1000 ms, all of them stalls.
+    // A stall of 1 s: 19 samples below 200 ms, at 10…190 ms, and 81 at 200…1000 ms, all of them
+    // stalls.
     let stall = Outcome { ended: at_ms(1_000), oldest: Some((Time::EPOCH, at_ms(1_000))), ..delivered(0) };
     manager.note(Time::EPOCH, &stall);
     let stalled = manager.oldest.stalled.counts(Time::EPOCH);
     assert_eq!((stalled[..STATES].iter().sum::<u32>(), stalled[STATES]), (19, 81));
 }
 
-/// 100 frames of 25 ms, each looked at when 10 and 20 ms old, and one of 240 ms, looked at 24 times.
+/// 100 frames of 25 ms, each sampled at ages of 10 and 20 ms, and one of 240 ms, sampled 24 times.
 fn looked_at(delta: f64, backup: u64) -> StateManager {
     let mut manager = StateManager::new(settings(delta));
     manager.note_backup(Time::EPOCH, Some(ms(backup)));
@@ -172,11 +174,11 @@ fn looked_at(delta: f64, backup: u64) -> StateManager {
 
 #[test]
 fn the_switch_has_a_threshold_of_its_own() {
-    // δ·24 = 14.4 looks may be acted on: 14 are at 110 ms or more, 15 at 100 ms or more.
+    // δ·24 = 14.4 samples may be acted on: 14 are at 110 ms or more, 15 at 100 ms or more.
     let manager = looked_at(0.6, 60);
     assert_eq!((manager.retransmit_at(), manager.switch_at()), (None, Some(ms(101))));
-    // δ·24 = 84 looks: the 22 older than 20 ms, but not the 101 of that age as well. But half of the frames
-    // take 25 ms, so that this age has no meaning.
+    // δ·24 = 84 samples: the 22 older than 20 ms, but not also the 101 of that age. But half of the
+    // frames take 25 ms, so this age has no meaning.
     let manager = looked_at(3.5, 60);
     assert_eq!((manager.retransmit_at(), manager.switch_at()), (Some(ms(26)), Some(ms(26))));
     // A backup that reaches no further than to 23 ms.
@@ -192,7 +194,7 @@ fn old_samples_leave_and_the_strategy_with_them() {
     assert_eq!(manager.retransmit_at(), None);
 }
 
-/// A model of ages in milliseconds, and of backups with a δ and a round trip each.
+/// Returns a model of ages in milliseconds, and of backups with one δ and one round trip each.
 fn grouped(ages: &[u64], backups: &[(f64, u64)]) -> StateManager {
     let mut settings = settings(0.0);
     for (allowance, (delta, _)) in settings.allowances.iter_mut().zip(backups) {
@@ -211,7 +213,7 @@ fn grouped(ages: &[u64], backups: &[(f64, u64)]) -> StateManager {
     manager
 }
 
-/// The group of a path.
+/// Returns the group of a path.
 fn group(manager: &StateManager, path: u8) -> &Group {
     manager.groups().iter().find(|group| group.paths.contains(PathId(path))).expect("each path is in one")
 }
@@ -248,7 +250,7 @@ fn what_is_learned_of_users_changes_the_thresholds() {
     assert_eq!(group(&manager, 2).retransmit_at, None, "its δ is 0");
 }
 
-/// States of a small model with as many round-trip times: (seen, stalled, backup).
+/// A small model with equally many states and round-trip times: (seen, stalled, backup).
 type Small = (Vec<u32>, Vec<u32>, Vec<u32>);
 
 fn small() -> impl Strategy<Value = Small> {
@@ -274,8 +276,8 @@ fn in_time(backup: &[u32], state: usize) -> u64 {
     sum(&backup[..backup.len() - state])
 }
 
-/// What a set of states costs and gains when every frame ages through the states up to the one it ends in
-/// and is acted on in the first that belongs to the set.
+/// Returns cost and gain of a set of states if every frame ages through the states up to the one in
+/// which it ends and is acted on in the first that belongs to the set.
 fn aged(set: u32, (seen, stalled, backup): &Small) -> (u64, u64) {
     let (mut cost, mut gain) = (0, 0);
     for end in 0..seen.len() {
@@ -294,12 +296,13 @@ fn printed(set: u32, (seen, stalled, backup): &Small) -> (u64, u64) {
     (cost, members().map(|s| u64::from(stalled[s]) * in_time(backup, s)).sum())
 }
 
-/// Every state from `state` on.
+/// Returns the set of all states from `state` on.
 fn from(state: usize, states: usize) -> u32 {
     (1 << states) - (1 << state)
 }
 
-/// A model whose states are met equally often, with P(stall|S)·P_backup(S) that does not fall.
+/// Generates models whose states are equally frequent, with P(stall|S)·P_backup(S) that does not
+/// fall.
 fn rising() -> impl Strategy<Value = Small> {
     (vec((0..4u64, 0..5u32), 1..=8), 0..20u32).prop_map(|(states, more)| {
         let backup: Vec<u32> = states.iter().enumerate().map(|(k, (_, n))| n + u32::from(k == 0)).collect();
@@ -317,7 +320,7 @@ fn rising() -> impl Strategy<Value = Small> {
 }
 
 proptest! {
-    /// No set of states gains more under Eq. 6, and none that gains as much acts earlier.
+    /// No set of states gains more under Eq. 6, and none with equal gain acts earlier.
     #[test]
     fn the_threshold_is_the_best_of_all_sets_that_frames_age_through(model in small(), delta in 0.0..6.0) {
         let (seen, stalled, backup) = &model;
@@ -331,7 +334,7 @@ proptest! {
         prop_assert_eq!(threshold(seen, stalled, backup, delta), expected);
     }
 
-    /// Where Eq. 7 as printed is no degenerate knapsack, the threshold solves it too.
+    /// If Eq. 7 as printed is not degenerate, the threshold solves it too.
     #[test]
     fn the_threshold_solves_the_printed_problem_where_its_terms_rise(model in rising(), delta in 0.0..6.0) {
         let (seen, stalled, backup) = &model;
@@ -342,7 +345,7 @@ proptest! {
         prop_assert_eq!(Some(printed(chosen, &model).1), best);
     }
 
-    /// Eq. 6 holds for what is chosen, and a larger δ never acts later.
+    /// Eq. 6 holds for the threshold, and a larger δ never acts later.
     #[test]
     fn the_budget_is_kept_and_used((seen, stalled, backup) in small(), delta in 0.0..6.0, more in 0.0..3.0) {
         let one = threshold(&seen, &stalled, &backup, delta);

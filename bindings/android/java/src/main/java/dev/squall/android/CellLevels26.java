@@ -50,7 +50,7 @@ final class CellLevels26 {
                 == PackageManager.PERMISSION_GRANTED;
     }
 
-    /** Pushes the levels of the serving cell; returns whether Android reports any. */
+    /** Pushes the levels of the serving cell; returns false if Android reports none. */
     private static boolean pushCells(TelephonyManager manager, Radio radio) {
         List<CellInfo> cells;
         try {

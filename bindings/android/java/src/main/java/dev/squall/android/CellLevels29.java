@@ -16,7 +16,10 @@ import dev.squall.core.Reading.Technology;
 /** Levels of the mobile network from Android 10 on. */
 @RequiresApi(29)
 final class CellLevels29 {
-    /** A measurement that appears older is attributed to clocks that disagree, and counts as new. */
+    /**
+     * Maximum age of a measurement; one that appears older is attributed to diverging clocks, and counts as
+     * new.
+     */
     private static final long MAX_AGE_MILLIS = 60_000;
 
     private CellLevels29() {}

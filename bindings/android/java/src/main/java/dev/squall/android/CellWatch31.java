@@ -24,7 +24,9 @@ final class CellWatch31 implements CellWatch {
         register(executor, service);
     }
 
-    /** Each callback is useful without the other if a version of Android denies one. */
+    /**
+     * Registers each callback separately, because either is useful if a version of Android denies the other.
+     */
     private void register(Executor executor, TelephonyCallback callback) {
         try {
             manager.registerTelephonyCallback(executor, callback);
@@ -55,7 +57,7 @@ final class CellWatch31 implements CellWatch {
         }
     }
 
-    /** Receives whether the phone is in service. */
+    /** Receives the service state of the phone. */
     @RequiresApi(31)
     static final class Service extends TelephonyCallback implements TelephonyCallback.ServiceStateListener {
         private final Radio radio;

@@ -58,7 +58,7 @@ public final class Networks implements AutoCloseable {
         }
     }
 
-    /** The names of the networks that can be used now. */
+    /** Returns the names of the networks that can be used now. */
     public synchronized List<String> available() {
         List<String> names = new ArrayList<>();
         for (Known one : known.values()) {
@@ -69,7 +69,7 @@ public final class Networks implements AutoCloseable {
         return names;
     }
 
-    /** Waits until a network can be used; returns whether one can. */
+    /** Waits until a network can be used; returns false after the timeout. */
     public synchronized boolean await(long timeoutMillis) throws InterruptedException {
         long end = System.nanoTime() + timeoutMillis * 1_000_000;
         while (available().isEmpty() && !closed) {
@@ -101,7 +101,7 @@ public final class Networks implements AutoCloseable {
         notifyAll();
     }
 
-    /** Numbers of the networks that can be used now. */
+    /** Returns the numbers of the networks that can be used now. */
     synchronized long[] numbers() {
         return known.values().stream().mapToLong(one -> one.number).filter(number -> number != 0).toArray();
     }

@@ -21,12 +21,12 @@ final class Radio {
         number = Native.radioOpen();
     }
 
-    /** The number in the native library. */
+    /** Returns the number in the native library. */
     long number() {
         return number;
     }
 
-    /** The radio has measured. Levels that Android does not report are NaN. */
+    /** Called when the radio has measured. Levels that Android does not report are NaN. */
     synchronized void measured(Technology technology, long ageMicros, double rsrp, double rsrq, double sinr,
             double rssi) {
         this.technology = technology;
@@ -37,13 +37,13 @@ final class Radio {
         push(ageMicros);
     }
 
-    /** Passes a complete reading of another source on. */
+    /** Forwards a complete reading of another source. */
     void push(Reading reading) {
         Native.radioPush(number, reading.technology.ordinal(), reading.disconnected, reading.ageMicros, reading.rsrp,
                 reading.rsrq, reading.sinr, reading.rssi);
     }
 
-    /** The radio has lost its network, or has one again. */
+    /** Called when the radio has lost its network, or has one again. */
     synchronized void networkLost(boolean lost) {
         if (this.lost != lost) {
             this.lost = lost;
@@ -51,7 +51,7 @@ final class Radio {
         }
     }
 
-    /** The radio is out of service, or is registered with a network again. */
+    /** Called when the radio is out of service, or is registered with a network again. */
     synchronized void outOfService(boolean out) {
         if (outOfService != out) {
             outOfService = out;

@@ -5,7 +5,7 @@ import java.lang.annotation.Retention;
 import java.lang.annotation.RetentionPolicy;
 import java.lang.annotation.Target;
 
-/** Marks what may be loaded on newer systems only. The build checks everything else against API 26. */
+/** Marks code that may be loaded on newer systems only. The build checks everything else against API 26. */
 @Retention(RetentionPolicy.CLASS)
 @Target({ElementType.TYPE, ElementType.METHOD})
 @interface RequiresApi {

@@ -19,10 +19,10 @@ public final class Session implements AutoCloseable {
     /** No deadline, for {@link #send}. */
     public static final long NO_DEADLINE = 0;
 
-    /** How long the thread that takes events waits at a time. The value is not critical: events wake it. */
+    /** Timeout of a wait of the thread that takes events. The value is not critical: events wake it. */
     private static final long WAIT_MICROS = 1_000_000;
 
-    /** How long the thread that connects waits before it checks whether it was interrupted. */
+    /** Time that the connecting thread waits between checks for an interrupt. */
     private static final long CONNECT_WAIT_MICROS = 50_000;
 
     private final long number;
@@ -37,17 +37,17 @@ public final class Session implements AutoCloseable {
 
     /** Receives events; see {@link #listen}. */
     public interface Listener {
-        /** Something happened. {@link Event.Kind#CLOSED} comes last. */
+        /** Called for each event. {@link Event.Kind#CLOSED} is the last. */
         void onEvent(Event event);
     }
 
     /**
-     * Hands over the bytes between position and limit of a buffer as one block; the position is at the limit
+     * Sends the bytes between position and limit of a buffer as one block; the position is at the limit
      * afterwards. Does not wait.
      *
      * @param deadlineMicros microseconds from now until the block is worthless, or {@link #NO_DEADLINE}
      * @param priority 0, the most important, to 7
-     * @param reliable whether lost bytes are sent again
+     * @param reliable true to send lost bytes again
      * @param channel below 1,024
      * @return the block's number, as in events
      * @throws dev.squall.core.QueueFullException if there is no room; the buffer is unchanged
@@ -60,10 +60,11 @@ public final class Session implements AutoCloseable {
     }
 
     /**
-     * Like the other.
+     * As {@link #send(ByteBuffer, long, int, boolean, int)}.
      *
-     * @param ordered whether it is delivered after the previous ordered block of its channel
-     * @param partial whether the peer gets what arrived of it when it ends incomplete, by its deadline or by losses
+     * @param ordered true to deliver it after the previous ordered block of its channel
+     * @param partial true to give the peer the part that arrived if it ends incomplete, by its deadline or by
+     * losses
      */
     public long send(ByteBuffer data, long deadlineMicros, int priority, boolean reliable, int channel,
             boolean ordered, boolean partial) throws SquallException {
@@ -86,7 +87,7 @@ public final class Session implements AutoCloseable {
         return block;
     }
 
-    /** The number in the native library. */
+    /** Returns the number in the native library. */
     long number() {
         return number;
     }
@@ -97,8 +98,8 @@ public final class Session implements AutoCloseable {
     }
 
     /**
-     * Waits for the next event; returns null if none arrives in time. Received blocks that stay in the queue
-     * hold the peer back. Cannot be combined with {@link #listen}.
+     * Waits for the next event; returns null after the timeout. Received blocks that stay in the queue apply
+     * back pressure to the peer. Cannot be combined with {@link #listen}.
      */
     public Event poll(long timeoutMillis) throws SquallException {
         long end = System.nanoTime() + timeoutMillis * 1_000_000;
@@ -123,14 +124,14 @@ public final class Session implements AutoCloseable {
         listening.start();
     }
 
-    /** The open paths; once the session is over, its last ones. */
+    /** Returns the open paths; after the session has ended, its last ones. */
     public PathInfo[] paths() throws SquallException {
         return Native.paths(number);
     }
 
     /**
-     * Sets how many bytes this side may send over networks of a kind in this session; no limit if negative. If
-     * the scheduler has a cap too, the smaller of the two applies.
+     * Limits the bytes that this side may send over networks of a kind in this session; no limit if negative.
+     * If the scheduler has a cap too, the smaller of the two applies.
      */
     public void setBudget(Transport transport, long bytes) throws SquallException {
         Native.setBudget(number, transport.label, bytes);
@@ -193,7 +194,7 @@ public final class Session implements AutoCloseable {
             this.host = host;
         }
 
-        /** The name that the certificate must have. Default: the host. */
+        /** Sets the name that the certificate must have. Default: the host. */
         public Builder serverName(String name) {
             serverName = name;
             return this;
@@ -220,30 +221,30 @@ public final class Session implements AutoCloseable {
             return this;
         }
 
-        /** Trusts the authorities that this phone trusts. */
+        /** Trusts the authorities trusted by this phone. */
         public Builder platformRoots() throws SquallException {
             return roots(PlatformRoots.list());
         }
 
-        /** The scheduler, with options: {@code storm(alpha=0.5)}. Default: {@code squall}. */
+        /** Sets the scheduler, with options: {@code storm(alpha=0.5)}. Default: {@code squall}. */
         public Builder scheduler(String description) {
             scheduler = description;
             return this;
         }
 
-        /** The congestion control of every path. Default: {@code steady}. */
+        /** Sets the congestion control of every path. Default: {@code steady}. */
         public Builder congestion(String name) {
             congestion = name;
             return this;
         }
 
-        /** How long to wait for a network, and then for the handshake. Default: 10 s each. */
+        /** Sets the timeout for a network, and then for the handshake. Default: 10 s each. */
         public Builder connectTimeout(long millis) {
             connectTimeoutMillis = millis;
             return this;
         }
 
-        /** Ends a session that receives nothing for this long. Default: 30 s. */
+        /** Sets the time after which a session without received data ends. Default: 30 s. */
         public Builder idleTimeout(long millis) {
             idleTimeoutMillis = millis;
             return this;

@@ -15,8 +15,9 @@ import dev.squall.core.Reading.Technology;
 import dev.squall.core.SquallException;
 
 /**
- * Listens to the phone's radios with the callbacks that every application may use, and passes their reports to
- * the native library. Works without any dangerous permission; the guide lists what each permission adds.
+ * Listens to the phone's radios with callbacks available to every application, and passes their reports to
+ * the native library. Works without any dangerous permission; the guide lists the additions of each
+ * permission.
  *
  * <pre>{@code
  * Signals signals = Signals.start(context);
@@ -72,7 +73,7 @@ public final class Signals implements AutoCloseable {
         handler.post(() -> watchCells(context, handler));
     }
 
-    /** The latest reading of a radio; null before the first. */
+    /** Returns the latest reading of a radio; null before the first. */
     public Reading latest(Transport transport) throws SquallException {
         return radio(transport).latest();
     }

@@ -9,7 +9,7 @@ public enum Transport {
     /** Mobile networks. */
     CELLULAR("cellular", NetworkCapabilities.TRANSPORT_CELLULAR);
 
-    /** The name that paths over such networks bear. */
+    /** The name of paths over such networks. */
     public final String label;
     /** The number of {@link NetworkCapabilities}. */
     final int number;

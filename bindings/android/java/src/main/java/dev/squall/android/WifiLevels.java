@@ -9,12 +9,12 @@ final class WifiLevels {
     /** Not reported. */
     static final int NONE = Integer.MIN_VALUE;
 
-    /** Android reports this for an unknown strength; no radio receives a signal this weak. */
+    /** Android's value for an unknown strength; no radio receives a signal this weak. */
     private static final int INVALID = -127;
 
     private WifiLevels() {}
 
-    /** The strength that Android reports, or {@link #NONE}. */
+    /** Returns the strength reported by Android, or {@link #NONE}. */
     static int of(WifiInfo info) {
         return info == null ? NONE : plausible(info.getRssi());
     }

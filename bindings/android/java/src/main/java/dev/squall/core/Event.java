@@ -1,63 +1,63 @@
 package dev.squall.core;
 
-/** Something that happened in a session. */
+/** An event of a session. */
 public final class Event {
-    /** What. */
+    /** Kinds of events. */
     public enum Kind {
         /** A block arrived: {@link #data}. */
         RECEIVED,
-        /** A block of the peer's will not arrive. */
+        /** A block of the peer will not arrive. */
         MISSED,
-        /** A block of ours arrived. */
+        /** A block of this side arrived. */
         DELIVERED,
-        /** A block of ours was too late. */
+        /** A block of this side missed its deadline. */
         EXPIRED,
-        /** A block of ours was sent unreliably, and bytes of it were lost. */
+        /** A block of this side was sent unreliably, and bytes of it were lost. */
         LOST,
-        /** A block of ours was taken back, or ended with the session. */
+        /** A block of this side was cancelled, or ended with the session. */
         CANCELLED,
-        /** The peer would not take a block of ours. */
+        /** The peer refused a block of this side. */
         REFUSED,
         /** There is room again after {@link QueueFullException}. */
         WRITABLE,
-        /** A path may carry data. */
+        /** A path can carry data. */
         PATH_UP,
-        /** A path fell silent and carries nothing new. */
+        /** A path fell silent and carries no new data. */
         PATH_SUSPECTED,
-        /** A path proved to deliver again. */
+        /** A suspected path delivers again. */
         PATH_READMITTED,
-        /** A radio at one end of a path said something new. */
+        /** A radio at one end of a path reports a change. */
         PATH_SIGNAL,
-        /** A path could not be opened, or is gone. */
+        /** A path could not be opened, or was closed. */
         PATH_DOWN,
-        /** The session is over; the last event. */
+        /** The session has ended; the last event. */
         CLOSED
     }
 
     private static final Kind[] KINDS = Kind.values();
 
-    /** What happened. */
+    /** Kind of the event. */
     public final Kind kind;
-    /** The block's number at its sender; -1 if it is about none. */
+    /** Number of the block at its sender; -1 without a block. */
     public final long block;
-    /** The channel of a received or missed block. */
+    /** Channel of a received or missed block. */
     public final int channel;
-    /** The priority of a received or missed block. */
+    /** Priority of a received or missed block. */
     public final int priority;
-    /** The bytes of a received block, zeros for those that are missing; else null. */
+    /** Bytes of a received block, with zeros for missing ones; otherwise null. */
     public final byte[] data;
     /**
-     * The first byte of each range that did not arrive of a partial block, and one past its last; empty if the block is
-     * whole, null if none was received. The last range ends at 16 MiB, beyond the data, if the length of the block never
-     * became known.
+     * First byte, and one past the last, of each missing range of a partial block; empty if the block is
+     * complete, null if none was received. The last range ends at 16 MiB, beyond the data, if the length of
+     * the block was never received.
      */
     public final int[] missing;
-    /** The path's number; -1 if it is about none. */
+    /** Number of the path; -1 without a path. */
     public final int path;
-    /** The evidence, or the reason; may be empty. */
+    /** Evidence or reason; may be empty. */
     public final String text;
 
-    /** Made by the native library. */
+    /** Called by the native library. */
     Event(int kind, long block, int channel, int priority, byte[] data, int[] missing, int path,
             String text) {
         this.kind = KINDS[kind];

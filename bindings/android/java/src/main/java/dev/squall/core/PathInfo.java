@@ -2,9 +2,9 @@ package dev.squall.core;
 
 /** A path of a session, and its counters since the session began. */
 public final class PathInfo {
-    /** Its number, as in events. */
+    /** Number of the path, as in events. */
     public final int path;
-    /** The network's name: {@code wifi}, {@code cellular}. */
+    /** Name of the network: {@code wifi}, {@code cellular}. */
     public final String network;
     /** Address and port of this side. */
     public final String local;
@@ -12,11 +12,11 @@ public final class PathInfo {
     public final String remote;
     /** {@code opening} until the peer has answered, {@code active}, {@code suspect} or {@code deactivated}. */
     public final String state;
-    /** Whether its bytes cost money, as either side says. */
+    /** Its bytes cost money, as declared by either side. */
     public final boolean metered;
-    /** The factor by which schedulers shun it: 1 unless a radio gave a warning. */
+    /** Factor by which schedulers reduce its use: 1 unless a radio reports a fade. */
     public final double signalFactor;
-    /** The quality index of the radio here, 0 to 1; NaN if none is read. */
+    /** Quality index of the radio at this end, 0 to 1; NaN without a reading. */
     public final double signalQuality;
     /** Smoothed round-trip time in microseconds. */
     public final long roundTripMicros;
@@ -24,16 +24,16 @@ public final class PathInfo {
     public final long rate;
     /** Share of packets lost over the last two seconds. */
     public final double loss;
-    /** Bytes sent, in UDP. */
+    /** Bytes sent, as UDP payload. */
     public final long sentBytes;
-    /** Bytes received, in UDP. */
+    /** Bytes received, as UDP payload. */
     public final long receivedBytes;
     /** Bytes of blocks sent, repairs and copies included. */
     public final long dataSent;
     /** Bytes of blocks received, duplicates included. */
     public final long dataReceived;
 
-    /** Made by the native library. */
+    /** Called by the native library. */
     PathInfo(int path, String network, String local, String remote, String state, boolean metered,
             double signalFactor, double signalQuality, long roundTripMicros, long rate, double loss,
             long sentBytes, long receivedBytes, long dataSent, long dataReceived) {

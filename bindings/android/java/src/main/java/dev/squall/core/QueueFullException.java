@@ -4,7 +4,7 @@ package dev.squall.core;
 public final class QueueFullException extends SquallException {
     private static final long serialVersionUID = 1;
 
-    /** With a line that says so. */
+    /** Creates the exception with a message. */
     public QueueFullException(String line) {
         super(line);
     }

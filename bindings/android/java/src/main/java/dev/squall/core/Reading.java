@@ -14,7 +14,7 @@ public final class Reading {
         UMTS,
         /** LTE and LTE-A. */
         LTE,
-        /** 5G non-standalone, beside an LTE anchor. */
+        /** 5G non-standalone, with an LTE anchor. */
         NR_NSA,
         /** 5G standalone. */
         NR
@@ -22,11 +22,11 @@ public final class Reading {
 
     private static final Technology[] TECHNOLOGIES = Technology.values();
 
-    /** Which radio technology. */
+    /** Radio technology. */
     public final Technology technology;
-    /** Whether the radio has no network. */
+    /** The radio has no network. */
     public final boolean disconnected;
-    /** How long ago it measured, in microseconds. */
+    /** Age of the measurement in microseconds. */
     public final long ageMicros;
     /** Reference signal received power in dBm, in LTE and 5G. */
     public final double rsrp;
@@ -38,9 +38,9 @@ public final class Reading {
     public final double rssi;
 
     /**
-     * A reading of an application's own source.
+     * Creates a reading of an application's own source.
      *
-     * @param ageMicros how long ago the radio measured, in microseconds
+     * @param ageMicros age of the measurement in microseconds
      * @param rsrp in dBm; NaN if not reported, as for the other levels
      */
     public Reading(Technology technology, boolean disconnected, long ageMicros, double rsrp, double rsrq,
@@ -64,7 +64,7 @@ public final class Reading {
         rssi = values[6];
     }
 
-    /** From the values of {@link Native#radioLatest}; null for null. */
+    /** Creates a reading from the values of {@link Native#radioLatest}; null for null. */
     public static Reading of(double[] values) {
         return values == null ? null : new Reading(values);
     }

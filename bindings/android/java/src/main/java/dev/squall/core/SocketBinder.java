@@ -5,10 +5,10 @@ import java.io.IOException;
 /** Binds sockets to a network. */
 public interface SocketBinder {
     /**
-     * Binds a socket that has no address yet. Called once for each socket, from the thread that connects or
-     * from a native one; the descriptor stays the caller's.
+     * Binds a socket that has no address yet. Called once for each socket, from the connecting thread or from
+     * a native one; the caller keeps the descriptor.
      *
-     * @throws IOException if it cannot be done; there is no path over the network then, for now
+     * @throws IOException if binding fails; there is then no path over the network for now
      */
     void bind(int fd) throws IOException;
 }

@@ -2,11 +2,11 @@ package dev.squall.core;
 
 import java.io.IOException;
 
-/** Why something did not work, in a line that says what to do. */
+/** Failure of a call, with a one-line message that names the remedy. */
 public class SquallException extends IOException {
     private static final long serialVersionUID = 1;
 
-    /** With that line. */
+    /** Creates the exception with a message. */
     public SquallException(String line) {
         super(line);
     }

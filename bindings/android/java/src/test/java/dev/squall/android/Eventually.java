@@ -4,7 +4,7 @@ import static org.junit.Assert.fail;
 
 import java.util.concurrent.Callable;
 
-/** Waits for what other threads do. */
+/** Waits for effects of other threads. */
 final class Eventually {
     private static final long LIMIT_MILLIS = 30_000;
 

@@ -14,7 +14,7 @@ import java.net.InetAddress;
 import java.util.ArrayList;
 import java.util.List;
 
-/** A network of the simulated phone, whose callbacks the test calls as Android does. */
+/** A network of the simulated phone; the test calls its callbacks like Android. */
 final class FakeNetwork {
     final Network network;
     final Transport transport;
@@ -26,7 +26,7 @@ final class FakeNetwork {
         network = ShadowNetwork.newInstance(number);
     }
 
-    /** As Android does when a network comes: available, then what it can do, then its addresses. */
+    /** Announces the network like Android: available, then its capabilities, then its addresses. */
     void comes(String address, boolean metered) throws Exception {
         for (ConnectivityManager.NetworkCallback callback : callbacks()) {
             callback.onAvailable(network);
@@ -65,7 +65,7 @@ final class FakeNetwork {
         return capabilities;
     }
 
-    /** The callbacks that asked for networks of this kind. */
+    /** Returns the callbacks that requested networks of this kind. */
     private List<ConnectivityManager.NetworkCallback> callbacks() {
         List<ConnectivityManager.NetworkCallback> suitable = new ArrayList<>();
         for (ConnectivityManager.NetworkCallback callback : Shadows.shadowOf(manager).getNetworkCallbacks()) {

@@ -10,7 +10,7 @@ import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 
-/** The server: a process of its own, made of the library's Rust side. */
+/** The server in a separate process, implemented with the Rust library. */
 final class Peer implements AutoCloseable {
     final String address;
     final String fingerprint;
@@ -27,7 +27,7 @@ final class Peer implements AutoCloseable {
             try {
                 output.lines().forEach(lines::add);
             } catch (UncheckedIOException closed) {
-                // The peer has been ended: it says no more.
+                // The peer has been ended and prints no more.
             }
         });
         reader.setDaemon(true);
@@ -37,7 +37,7 @@ final class Peer implements AutoCloseable {
         fingerprint = words[2];
     }
 
-    /** The next line that starts so. */
+    /** Returns the next line that starts with this text. */
     String next(String start) throws InterruptedException {
         while (true) {
             String line = lines.poll(30, TimeUnit.SECONDS);

@@ -8,7 +8,7 @@ import org.junit.Test;
 
 import java.util.Arrays;
 
-/** What it costs a callback to hand on a reading. */
+/** Cost of passing a reading from a callback to the native library. */
 public class PushCostTest {
     private static final int PUSHES = 100_000;
 

@@ -35,7 +35,7 @@ import java.util.concurrent.TimeUnit;
 @RunWith(RobolectricTestRunner.class)
 @Config(sdk = {26, 35}, manifest = Config.NONE, shadows = {ShadowDescriptor.class, ShadowBinding.class})
 public class SessionTest {
-    /** A deadline that a busy machine meets as well. */
+    /** A deadline that can be met even on a busy machine. */
     private static final long SOON_MICROS = 20_000_000;
 
     /** Longest wait for an event, in milliseconds. */

@@ -12,12 +12,12 @@ import java.nio.file.Paths;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Records which sockets were bound to a network, and can refuse to. */
+/** Records the sockets that were bound to a network, and can refuse to bind. */
 @Implements(Network.class)
 public final class ShadowBinding {
-    /** The sockets, as the kernel names them: {@code socket:[1234]}. */
+    /** The sockets, by their names in the kernel: {@code socket:[1234]}. */
     final List<String> bound = new ArrayList<>();
-    /** What to refuse with; null to bind. */
+    /** Message of the refusal; null to bind. */
     volatile String refusal;
 
     @Implementation

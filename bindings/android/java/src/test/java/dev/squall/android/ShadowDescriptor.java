@@ -11,12 +11,12 @@ import java.io.FileDescriptor;
 import java.lang.reflect.Field;
 
 /**
- * Simulates the part of {@link ParcelFileDescriptor} that the library uses and Robolectric does not simulate. On
- * a phone, the number is that of a second descriptor for the same socket; here it is that of the first.
+ * Simulates the part of {@link ParcelFileDescriptor} that the library uses and Robolectric does not simulate.
+ * On a phone, the number is that of a second descriptor for the same socket; here it is that of the first.
  */
 @Implements(ParcelFileDescriptor.class)
 public final class ShadowDescriptor {
-    /** How many descriptors have been handed out and not closed yet. */
+    /** Number of descriptors that have been handed out and not closed yet. */
     static int open;
 
     @RealObject private ParcelFileDescriptor real;
@@ -42,7 +42,7 @@ public final class ShadowDescriptor {
         open--;
     }
 
-    /** The number of a descriptor. */
+    /** Returns the number of a descriptor. */
     static int of(FileDescriptor descriptor) throws ReflectiveOperationException {
         return number().getInt(descriptor);
     }

@@ -134,7 +134,7 @@ public class SignalsTest {
                 CellSignalStrengthLteBuilder.newBuilder().setRsrp(-104).build());
         assertEquals(Technology.LTE, cellular().technology);
         assertEquals(-104, cellular().rsrp, 0.01);
-        // All levels are unavailable: the last ones stay.
+        // All levels are unavailable: the last ones are kept.
         measures(CellSignalStrengthLteBuilder.newBuilder()
                 .setRsrp(CellInfo.UNAVAILABLE).setRssi(CellInfo.UNAVAILABLE).build());
         assertEquals(-104, cellular().rsrp, 0.01);
@@ -154,7 +154,7 @@ public class SignalsTest {
         assertEquals(-93 - 10 * (4 - lte.getLevel()), cellular().rsrp, 0.01);
     }
 
-    /** Builds the object as Android 8 does from the modem's answer; later versions have other constructors. */
+    /** Builds the object like Android 8 from the modem's answer; later versions have other constructors. */
     private static SignalStrength strength8(int gsm, int rsrp) {
         SignalStrength strength = new SignalStrength();
         ReflectionHelpers.setField(strength, "mGsmSignalStrength", gsm);

@@ -3,14 +3,15 @@ package dev.squall.android
 import kotlin.time.Duration
 
 /**
- * How a block is sent. Immutable: one object may serve all blocks of a kind.
+ * Options of a block. Immutable: one object may be used for all blocks of a kind.
  *
  * @property deadline time from now until the block is worthless; both ends then drop it. Default: never
  * @property priority 0, the most important, to 7. Default: 3
- * @property reliable whether lost bytes are sent again. Default: yes
+ * @property reliable true to send lost bytes again. Default: true
  * @property channel below 1,024. Default: 0
- * @property ordered whether the block is delivered after the previous ordered one of its channel. Default: no
- * @property partial whether the peer gets what arrived of it when it ends incomplete, by its deadline or by losses. Default: no
+ * @property ordered true to deliver the block after the previous ordered one of its channel. Default: false
+ * @property partial true to give the peer the part that arrived if it ends incomplete, by its deadline or by losses.
+ * Default: false
  */
 public data class BlockOptions(
     val deadline: Duration = Duration.INFINITE,
@@ -20,7 +21,7 @@ public data class BlockOptions(
     val ordered: Boolean = false,
     val partial: Boolean = false,
 ) {
-    /** As the native library takes it: microseconds, at least one; or the number that stands for no deadline. */
+    /** Deadline for the native library: microseconds, at least one, or the value for no deadline. */
     internal fun deadlineMicros(): Long = when {
         deadline.isInfinite() && deadline.isPositive() -> Session.NO_DEADLINE
         deadline.isPositive() -> deadline.inWholeMicroseconds.coerceAtLeast(1)

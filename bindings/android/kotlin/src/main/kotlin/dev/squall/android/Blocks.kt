@@ -5,13 +5,13 @@ import kotlinx.coroutines.CompletableDeferred
 import kotlinx.coroutines.Deferred
 
 /**
- * A block that the peer has sent.
+ * A block sent by the peer.
  *
  * @property number the block's number at its sender
  * @property channel below 1,024
  * @property priority 0, the most important, to 7
- * @property data its bytes, zeros for those that are missing; they belong to the receiver of this object
- * @property missing the ranges that did not arrive of a partial block, as in `Event.missing`; empty if it is whole
+ * @property data its bytes, with zeros for missing ones; they belong to the receiver of this object
+ * @property missing the missing ranges of a partial block, as in `Event.missing`; empty if it is complete
  */
 public class ReceivedBlock internal constructor(
     public val number: Long,
@@ -24,14 +24,14 @@ public class ReceivedBlock internal constructor(
 }
 
 /**
- * A block on its way. It may be dropped: that costs nothing.
+ * A block that was submitted. Dropping this object has no effect on the block.
  *
  * @property number the block's number, as in events and for [SquallSession.cancel]
  */
 public class SentBlock internal constructor(public val number: Long, private val end: Deferred<Event>) {
     /**
-     * Waits for the outcome: an event of the kind `DELIVERED`, `EXPIRED`, `LOST`, `CANCELLED` or `REFUSED`. Cancelling the wait
-     * leaves the block alone.
+     * Waits for the outcome: an event of the kind `DELIVERED`, `EXPIRED`, `LOST`, `CANCELLED` or `REFUSED`. Cancelling
+     * the wait does not cancel the block.
      *
      * @throws dev.squall.core.SquallException if this side closed the session first
      */
@@ -40,7 +40,7 @@ public class SentBlock internal constructor(public val number: Long, private val
     override fun toString(): String = "block $number"
 }
 
-/** The blocks whose outcome is not reported yet. Used under the lock of the session. */
+/** Blocks without a reported outcome. Accessed under the lock of the session. */
 internal class OpenBlocks {
     private val open = HashMap<Long, CompletableDeferred<Event>>()
 

@@ -5,11 +5,11 @@ import dev.squall.core.Reading.Technology
 import kotlin.time.Duration
 
 /**
- * A reading of an application's own source, for [SquallSession.follow]. A level that is left out counts as not reported.
+ * Creates a reading of an application's own source, for [SquallSession.follow]. Omitted levels count as not reported.
  *
  * @param technology of the radio
- * @param disconnected whether the radio has no network
- * @param age how long ago the radio measured
+ * @param disconnected true if the radio has no network
+ * @param age age of the measurement
  * @param rsrp reference signal received power in dBm, in LTE and 5G
  * @param rsrq reference signal received quality in dB, in LTE and 5G
  * @param sinr signal to interference and noise ratio in dB

@@ -34,24 +34,25 @@ import java.nio.ByteBuffer
 import kotlin.time.Duration
 
 /**
- * A session as coroutines and flows: a thin layer on [Session]. May be used from all threads, the main thread included.
+ * A session as coroutines and flows: a thin layer on [Session]. May be used from all threads, including the main
+ * thread.
  *
- * The session lives in the scope that [connect] got, as one of its jobs: cancelling the scope closes the session and frees what
- * it holds in the native library. It ends by itself when the peer closes it or the networks stay away; otherwise
- * [close] or [finish] ends it, and a `coroutineScope` returns no earlier.
+ * The session is one of the jobs of the scope passed to [connect]: cancelling the scope closes the session and frees
+ * its objects in the native library. It ends by itself when the peer closes it or the networks stay unavailable;
+ * otherwise [close] or [finish] ends it, and a `coroutineScope` does not return earlier.
  *
  * Errors have the types and texts of the Java half: [SquallException], [QueueFullException], [IllegalArgumentException].
  */
 public class SquallSession private constructor(private val java: Session, scope: CoroutineScope) : AutoCloseable {
     private val number = java.number()
 
-    /** Grows whenever the native library has an event, or the state below changes. */
+    /** Incremented whenever the native library has an event, or the state below changes. */
     private val version = MutableStateFlow(0L)
 
-    /** Grows whenever there is room in the send queue after it was full. */
+    /** Incremented whenever there is room in the send queue after it was full. */
     private val room = MutableStateFlow(0L)
 
-    /** The events, and null at the end. */
+    /** The events, followed by null. */
     private val reports = MutableSharedFlow<Event?>(
         extraBufferCapacity = EVENTS,
         onBufferOverflow = BufferOverflow.DROP_OLDEST,
@@ -76,20 +77,20 @@ public class SquallSession private constructor(private val java: Session, scope:
     init {
         Wakers.watch(number, ::wake)
         job = scope.launch(Dispatchers.Default) { serve() }
-        // Runs however the job ends, even if the scope is over already.
+        // Runs at the end of the job in every case, even if the scope has ended already.
         job.invokeOnCompletion { release() }
     }
 
     /**
-     * The peer's blocks in order of arrival, until the session is over; those that will not arrive whole are left out. Each
-     * block goes to one collector. A block is taken when a collector wants it: those that are not taken hold the peer back, and
-     * the end of the session is reported after them. Closing this side drops them.
+     * The peer's blocks in order of arrival, until the session has ended; blocks that will not arrive are left out.
+     * Each block is passed to one collector, and taken only on demand: blocks that are not taken apply back pressure to
+     * the peer, and the end of the session is reported after them. Closing this side drops them.
      */
     public val blocks: Flow<ReceivedBlock>
         get() = arrivals.filter { it.kind == Kind.RECEIVED }
             .map { ReceivedBlock(it.block, it.channel, it.priority, it.data, it.missing) }
 
-    /** Like [blocks], with those that will not arrive whole: events of the kinds `RECEIVED` and `MISSED`. */
+    /** As [blocks], including those that will not arrive: events of the kinds `RECEIVED` and `MISSED`. */
     public val arrivals: Flow<Event> = flow {
         while (true) {
             val seen = version.value
@@ -105,7 +106,7 @@ public class SquallSession private constructor(private val java: Session, scope:
 
     /**
      * All other events from now on, for any number of collectors. `CLOSED` is the last, unless this side closes the
-     * session. A slow collector holds nothing up: of more than 256 events that wait for it the oldest are dropped.
+     * session. A slow collector does not delay others: of more than 256 events queued for it the oldest are dropped.
      * [SentBlock.outcome] is never dropped.
      */
     public val events: Flow<Event> = reports
@@ -121,8 +122,8 @@ public class SquallSession private constructor(private val java: Session, scope:
         }
 
     /**
-     * Sends the bytes between position and limit of a buffer as one block; the position is at the limit afterwards. Waits while
-     * the send queue is full, and until then leaves the buffer alone.
+     * Sends the bytes between position and limit of a buffer as one block; the position is at the limit afterwards.
+     * Waits while the send queue is full, and does not change the buffer before that.
      *
      * @throws SquallException if the session is over or the block too large
      * @throws IllegalArgumentException if the buffer is empty, or there is no such priority, channel or deadline
@@ -136,11 +137,13 @@ public class SquallSession private constructor(private val java: Session, scope:
         }
     }
 
-    /** Like the other, with the bytes of an array, which may be changed afterwards. */
+    /** As the other overload, with the bytes of an array, which may be changed afterwards. */
     public suspend fun send(data: ByteArray, options: BlockOptions = BlockOptions()): SentBlock =
         send(ByteBuffer.wrap(data), options)
 
-    /** Like [send], with the same errors, but returns null if the queue is full. A live source should drop a frame then. */
+    /**
+     * As [send], with the same errors, but returns null if the queue is full. A live source should then drop a frame.
+     */
     public fun trySend(data: ByteBuffer, options: BlockOptions = BlockOptions()): SentBlock? = synchronized(lock) {
         try {
             val block = options.run {
@@ -162,13 +165,13 @@ public class SquallSession private constructor(private val java: Session, scope:
     }
 
     /**
-     * The open paths.
+     * Returns the open paths.
      *
      * @throws SquallException if the session is over
      */
     public fun paths(): List<PathInfo> = java.paths().asList()
 
-    /** The open paths, now and at an interval, until the session is over. */
+    /** The open paths, now and at an interval, until the session has ended. */
     public fun paths(every: Duration): Flow<List<PathInfo>> = flow {
         while (!isOver) {
             val paths = try {
@@ -182,8 +185,8 @@ public class SquallSession private constructor(private val java: Session, scope:
     }
 
     /**
-     * Sets how many bytes this side may send over networks of a kind in this session; null for no limit. If the scheduler has a
-     * cap too, the smaller of the two applies.
+     * Limits the bytes that this side may send over networks of a kind in this session; null for no limit. If the
+     * scheduler has a cap too, the smaller of the two applies.
      *
      * @throws SquallException if the session is over, or has no such network now
      * @throws IllegalArgumentException if the number is negative
@@ -194,9 +197,9 @@ public class SquallSession private constructor(private val java: Session, scope:
     }
 
     /**
-     * Uses the readings of an application's own source for networks of a kind, in place of those of [Signals]. Returns when the
-     * flow or the session ends; the networks then have no radio, and five seconds later its last reading has no effect any
-     * more. A reading only stores numbers, so a fast source is harmless.
+     * Uses the readings of an application's own source for networks of a kind, instead of those of [Signals]. Returns
+     * when the flow or the session ends; the networks then have no radio, and the effect of its last reading ends five
+     * seconds later. A reading only stores numbers, so a fast source is harmless.
      *
      * @throws SquallException if the session is over
      */
@@ -212,23 +215,24 @@ public class SquallSession private constructor(private val java: Session, scope:
             try {
                 Native.setSignal(number, transport.label, 0)
             } catch (_: SquallException) {
-                // The session is over, and its networks with it.
+                // The session has ended, and with it its networks.
             }
             radio.close()
         }
     }
 
-    /** Waits until the session is over; returns why. Cancelling the wait leaves the session alone. */
+    /** Waits until the session has ended; returns the reason. Cancelling the wait does not affect the session. */
     public suspend fun closed(): String {
         job.join()
         return synchronized(lock) { last }?.text ?: CLOSED_HERE
     }
 
     /**
-     * Waits until every block has ended, then closes the session. Cancelling the wait closes it at once. Blocks of the peer that
-     * were not taken are dropped.
+     * Waits until every block has ended, then closes the session. Cancelling the wait closes it at once. Blocks of the
+     * peer that were not taken are dropped.
      *
-     * @throws SquallException if blocks are still on their way after the time, or the session ends first; it is closed then too
+     * @throws SquallException if blocks are still open after the timeout, or the session ends first; it is closed in
+     * that case too
      */
     public suspend fun finish(timeout: Duration) {
         try {
@@ -243,11 +247,11 @@ public class SquallSession private constructor(private val java: Session, scope:
             isFinishing = true
             wake()
         }
-        // The outcomes of the last blocks come before the end.
+        // The outcomes of the last blocks arrive before the end.
         job.join()
     }
 
-    /** Closes the session at once; unfinished blocks end with it. Does nothing if it is over. */
+    /** Closes the session at once; unfinished blocks end with it. Has no effect after the end. */
     override fun close() {
         release()
         job.cancel()
@@ -257,7 +261,7 @@ public class SquallSession private constructor(private val java: Session, scope:
         version.update { it + 1 }
     }
 
-    /** Takes events in order of arrival, until the session is over. */
+    /** Takes events in order of arrival, until the session has ended. */
     private suspend fun serve() {
         while (!isOver) {
             val seen = version.value
@@ -266,14 +270,14 @@ public class SquallSession private constructor(private val java: Session, scope:
             }
             if (isFinishing) {
                 while (nextArrival() != null) {
-                    // The application has said that it wants no more.
+                    // The application has closed the flow.
                 }
             }
             version.first { it != seen }
         }
     }
 
-    /** Handles the events that wait; returns whether more may come. */
+    /** Handles the queued events; returns false if no more can follow. */
     private fun takeEvents(): Boolean {
         while (true) {
             val event = try {
@@ -295,7 +299,7 @@ public class SquallSession private constructor(private val java: Session, scope:
         }
     }
 
-    /** What the native library still holds. Called once the session is over, so no more comes. */
+    /** Returns the events left in the native library. Called after the session has ended, so no more follow. */
     private fun untaken(): ArrayDeque<Event> {
         val events = ArrayDeque<Event>()
         try {
@@ -303,7 +307,7 @@ public class SquallSession private constructor(private val java: Session, scope:
                 events.add(Native.take(number, true) ?: break)
             }
         } catch (_: SquallException) {
-            // That was the last one.
+            // There are no further events.
         }
         return events
     }
@@ -320,7 +324,7 @@ public class SquallSession private constructor(private val java: Session, scope:
         }
     }
 
-    /** Frees what the session holds, and ends those that wait. */
+    /** Frees the objects of the session, and resumes waiting callers. */
     private fun release() {
         synchronized(lock) {
             if (isOver) {
@@ -333,13 +337,13 @@ public class SquallSession private constructor(private val java: Session, scope:
             blocksOnTheWay.fail(SquallException(CLOSED_HERE))
         }
         reports.tryEmit(null)
-        // Senders that wait try again, and learn that the session is over.
+        // Waiting senders retry, and get the error that the session has ended.
         room.update { it + 1 }
         wake()
     }
 
     public companion object {
-        /** Events that wait for a slow collector at most. */
+        /** Maximum number of events queued for a slow collector. */
         private const val EVENTS = 256
 
         private const val CLOSED_HERE = "the session is closed"
@@ -352,7 +356,8 @@ public class SquallSession private constructor(private val java: Session, scope:
          * @param networks the networks to use; keep them open as long as the session
          * @param scope the session's scope; cancelling it closes the session
          * @param signals the radios whose readings the session uses; null for none
-         * @param configure the other settings, on a thread for blocking work. Trust is needed: `platformRoots()`,
+         * @param configure the other settings, on a thread for blocking work. A kind of trust is required:
+         * `platformRoots()`,
          * `roots(…)` or `fingerprint(…)`
          * @throws SquallException if no network comes up, or the server cannot be reached or trusted
          * @throws IllegalArgumentException if a setting is wrong
@@ -373,7 +378,7 @@ public class SquallSession private constructor(private val java: Session, scope:
                 return SquallSession(checkNotNull(opened), scope)
             } catch (error: Exception) {
                 opened?.close()
-                // The interrupt of a cancelled attempt shows as another error.
+                // The interrupt of a cancelled attempt appears as another error.
                 currentCoroutineContext().ensureActive()
                 throw error
             }

@@ -26,7 +26,7 @@ import kotlin.time.Duration.Companion.minutes
 import kotlin.time.Duration.Companion.seconds
 import kotlin.time.TimeSource
 
-/** What collectors that are slow, and sessions that end, leave behind. */
+/** Resources held by slow collectors, and left by ended sessions. */
 @RunWith(RobolectricTestRunner::class)
 @Config(sdk = [35], manifest = Config.NONE, shadows = [ShadowDescriptor::class, ShadowBinding::class])
 class BoundsTest {
@@ -102,7 +102,7 @@ class BoundsTest {
             scope.cancel()
             scope.coroutineContext.job.join()
         }
-        // What lasts is made once: threads of the runtimes, and files of classes.
+        // Permanent objects are created once: threads of the runtimes, and files of classes.
         cycles(50)
         delay(2.seconds)
         val before = Held.now()

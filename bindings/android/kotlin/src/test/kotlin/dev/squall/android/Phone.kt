@@ -13,10 +13,10 @@ import kotlin.time.Duration
 import kotlin.time.Duration.Companion.milliseconds
 import kotlin.time.Duration.Companion.seconds
 
-/** Longest wait in tests: a busy machine meets it as well. */
+/** Longest wait in tests, sufficient even on a busy machine. */
 internal val LIMIT = 60.seconds
 
-/** How often tests look. */
+/** Interval at which tests poll. */
 internal val POLL = 10.milliseconds
 
 /** The simulated phone with two networks, which are two loopback addresses, and a server in another process. */
@@ -38,7 +38,7 @@ internal class Phone : AutoCloseable {
             configure()
         }
 
-    /** Like [connect], once both networks have a path. */
+    /** As [connect], once both networks have a path. */
     suspend fun connectOverBoth(scope: CoroutineScope, configure: Session.Builder.() -> Unit = {}): SquallSession {
         networksCome()
         return connect(scope, configure).also { session ->
@@ -52,7 +52,7 @@ internal class Phone : AutoCloseable {
     }
 }
 
-/** Runs a test in real time: the native library has clocks of its own. */
+/** Runs a test in real time, because the native library has its own clocks. */
 internal fun live(limit: Duration = LIMIT * 2, test: suspend CoroutineScope.(Phone) -> Unit) {
     Phone().use { phone ->
         runBlocking(Dispatchers.Default) { withTimeout(limit) { test(phone) } }
@@ -61,7 +61,7 @@ internal fun live(limit: Duration = LIMIT * 2, test: suspend CoroutineScope.(Pho
 
 internal suspend fun SquallSession.event(kind: Event.Kind): Event = events.first { it.kind == kind }
 
-/** How many threads and descriptors this process has. */
+/** Numbers of threads and descriptors of this process. */
 internal data class Held(val threads: Int, val descriptors: Int) {
     companion object {
         fun now(): Held = Held(count("/proc/self/task"), count("/proc/self/fd"))

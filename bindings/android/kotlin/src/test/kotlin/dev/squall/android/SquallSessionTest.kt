@@ -82,7 +82,7 @@ class SquallSessionTest {
     @Test
     fun anEchoOfMoreThanTheQueuesHoldDoesNotStall() = live { phone ->
         phone.connectOverBoth(this).use { session ->
-            // 96 MiB, and the send queue has 64: `send` has to wait, and the blocks that return have to be taken meanwhile.
+            // 96 MiB, and the send queue has 64: `send` must wait, and the returned blocks must be taken meanwhile.
             val count = 12
             val sender = launch { repeat(count) { session.send(ByteArray(8 shl 20)) } }
             val sizes = session.arrivals.take(count).toList()
@@ -102,7 +102,7 @@ class SquallSessionTest {
             val waits = async(start = UNDISPATCHED) { session.send(block) }
             waits.await()
             assertEquals(0, block.remaining())
-            // One that waits can be cancelled; the session goes on.
+            // A waiting call can be cancelled; the session continues.
             while (session.trySend(block.rewind()) != null) {
                 // More.
             }
@@ -117,7 +117,7 @@ class SquallSessionTest {
         val session = phone.connectOverBoth(scope)
         val blocks = async { session.blocks.toList() }
         val events = async { session.events.toList() }
-        // The last of as many as the send queue holds: it is still on its way when the scope ends.
+        // The last of as many blocks as the send queue holds: it is still open when the scope ends.
         val block = List(4) { session.send(ByteArray(15 shl 20)) }.last()
         val waits = async(start = UNDISPATCHED) { runCatching { block.outcome() } }
         scope.cancel()
@@ -259,12 +259,12 @@ class SquallSessionTest {
             assertEquals(before, wifi("deactivated").dataSent)
             readings.emit(radioReading(Technology.WIFI, rssi = -50.0))
             wifi("active")
-            // Without its source the radio has no effect after five seconds, whatever it said last.
+            // Without its source the radio has no effect after five seconds, whatever its last reading.
             readings.emit(radioReading(Technology.WIFI, rssi = -88.0))
             wifi("deactivated")
             follows.cancelAndJoin()
             wifi("active")
-            // A flow that does not end ends with the session.
+            // A flow without an end ends with the session.
             val lasts = launch(start = UNDISPATCHED) { session.follow(Transport.WIFI, readings) }
             session.close()
             lasts.join()

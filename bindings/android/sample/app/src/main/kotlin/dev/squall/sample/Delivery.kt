@@ -3,7 +3,7 @@ package dev.squall.sample
 import dev.squall.core.Event.Kind
 import kotlin.time.Duration
 
-/** What became of the pictures. May be used from all threads. */
+/** Outcomes of the pictures. May be used from all threads. */
 internal class Delivery {
     private val outcomes = IntArray(Kind.entries.size)
     private var skipped = 0
@@ -11,13 +11,13 @@ internal class Delivery {
     /** The latest times from sending to the confirmation, oldest first. */
     private val times = ArrayDeque<Duration>()
 
-    /** A picture had no room in the send queue, or could not be decoded without an earlier one. */
+    /** Called when a picture had no room in the send queue, or could not be decoded without an earlier one. */
     @Synchronized
     fun skipped() {
         skipped++
     }
 
-    /** A picture ended so, this long after it was sent. */
+    /** Called with the outcome of a picture, and the time since it was sent. */
     @Synchronized
     fun ended(kind: Kind, after: Duration) {
         outcomes[kind.ordinal]++
@@ -29,7 +29,7 @@ internal class Delivery {
         }
     }
 
-    /** For people. */
+    /** Returns a text for users. */
     @Synchronized
     override fun toString(): String {
         val delivered = outcomes[Kind.DELIVERED.ordinal]

@@ -11,13 +11,13 @@ import kotlinx.coroutines.channels.Channel
 import kotlinx.coroutines.flow.Flow
 import kotlinx.coroutines.flow.receiveAsFlow
 
-/** The phone's H.264 encoder. Pictures that are drawn on its surface come out as access units. */
+/** The phone's H.264 encoder. Converts pictures drawn on its surface to access units. */
 internal class Encoder(video: Video) : AutoCloseable {
     private val codec = MediaCodec.createEncoderByType(MediaFormat.MIMETYPE_VIDEO_AVC)
     private val thread = HandlerThread("encoder").apply { start() }
     private val output = Channel<AccessUnit>(WAITING)
 
-    /** Where the source draws. */
+    /** Surface for the source. */
     val surface: Surface
 
     /** For one collector. Ends with an error of the encoder, or when it is closed. */
@@ -36,7 +36,7 @@ internal class Encoder(video: Video) : AutoCloseable {
         codec.start()
     }
 
-    /** Has the next picture encoded as a key frame. */
+    /** Requests the next picture as a key frame. */
     fun requestKey() {
         codec.setParameters(Bundle().apply { putInt(MediaCodec.PARAMETER_KEY_REQUEST_SYNC_FRAME, 0) })
     }
@@ -61,7 +61,7 @@ internal class Encoder(video: Video) : AutoCloseable {
             when {
                 info.flags and MediaCodec.BUFFER_FLAG_CODEC_CONFIG != 0 -> parameterSets = bytes
                 output.trySend(AccessUnit(if (isKey) parameterSets + bytes else bytes, isKey)).isFailure ->
-                    // A picture is missing now, and those after it need it.
+                    // A picture is missing now, and later ones need it.
                     requestKey()
             }
         }
@@ -76,7 +76,7 @@ internal class Encoder(video: Video) : AutoCloseable {
     }
 
     private companion object {
-        /** Access units that wait at most, half a second of them. */
+        /** Maximum number of queued access units: half a second. */
         const val WAITING = 15
 
         /** Seconds from one key frame to the next; others are requested after a loss. */

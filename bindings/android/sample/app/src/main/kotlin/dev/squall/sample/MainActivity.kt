@@ -61,7 +61,7 @@ internal class MainActivity : Activity() {
     }
 
     override fun onStop() {
-        // The camera belongs to what is visible.
+        // Only a visible activity may use the camera.
         streaming?.cancel()
         super.onStop()
     }
@@ -79,7 +79,7 @@ internal class MainActivity : Activity() {
         }
         button.text = "Stop"
         report.text = "Connecting"
-        // Started at once, so that a cancellation always gets to the end of it.
+        // Started at once, so that a cancellation always reaches its end.
         streaming = scope.launch(start = CoroutineStart.UNDISPATCHED) {
             try {
                 stream()
@@ -94,7 +94,7 @@ internal class MainActivity : Activity() {
         }
     }
 
-    /** Streams until it is cancelled or fails. Leaving the blocks of `use` closes what they opened, in reverse order. */
+    /** Streams until it is cancelled or fails. Leaving the blocks of `use` closes their objects in reverse order. */
     private suspend fun stream() = coroutineScope {
         val kinds = transports.filterValues { it.isChecked }.keys.toTypedArray()
         require(kinds.isNotEmpty()) { "Choose a network" }

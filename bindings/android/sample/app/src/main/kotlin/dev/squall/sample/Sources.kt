@@ -43,7 +43,7 @@ internal class Camera(context: Context) : Source {
         }
     }
 
-    // The activity asks for the permission before.
+    // The activity has requested the permission.
     @SuppressLint("MissingPermission")
     private suspend fun open(handler: Handler): CameraDevice = suspendCancellableCoroutine { waits ->
         val back = manager.cameraIdList.firstOrNull { id ->
@@ -53,7 +53,7 @@ internal class Camera(context: Context) : Source {
         manager.openCamera(id, Opening(waits), handler)
     }
 
-    // The successor of this call came with Android 9.
+    // The replacement of this call was added in Android 9.
     @Suppress("DEPRECATION")
     private suspend fun start(device: CameraDevice, surface: Surface, handler: Handler) {
         val session = suspendCancellableCoroutine { waits ->
@@ -72,7 +72,8 @@ internal class Camera(context: Context) : Source {
 
         private fun fail(device: CameraDevice, line: String) {
             device.close()
-            // Once it is open, the encoder gets no more pictures, and the application shows that none are sent.
+            // After it has been opened, the encoder gets no more pictures, and the application shows that none are
+            // sent.
             if (waits.isActive) {
                 waits.resumeWithException(IOException(line))
             }
@@ -89,7 +90,7 @@ internal class Camera(context: Context) : Source {
     }
 }
 
-/** A bar that moves, and the time: for phones without a camera, and for measuring with another one. */
+/** A moving bar and the time: for phones without a camera, and for measurements with another camera. */
 internal class Pattern(private val video: Video) : Source {
     private val bar = Paint().apply { color = Color.WHITE }
     private val text = Paint().apply {

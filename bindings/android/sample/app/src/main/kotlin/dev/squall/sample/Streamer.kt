@@ -14,8 +14,9 @@ import kotlin.time.TimeSource
 /**
  * Sends access units as blocks: one each, in order, with a deadline.
  *
- * @param deadline from sending until a picture is worthless. A viewer a quarter of a second behind still follows
- * @param requestKey asks the encoder for a key frame, after a picture that later ones need did not arrive
+ * @param deadline time from sending until a picture is worthless. A viewer can follow with a delay of a quarter of a
+ * second
+ * @param requestKey requests a key frame from the encoder, after the loss of a picture that later ones need
  */
 internal class Streamer(
     private val session: SquallSession,

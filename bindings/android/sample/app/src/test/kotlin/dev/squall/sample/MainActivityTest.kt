@@ -16,7 +16,7 @@ import kotlin.test.assertTrue
 import kotlin.time.Duration.Companion.seconds
 import kotlin.time.TimeSource
 
-/** The part of the activity that needs no phone. */
+/** The part of the activity that does not need a phone. */
 @RunWith(RobolectricTestRunner::class)
 @Config(sdk = [35], manifest = Config.NONE)
 class MainActivityTest {
@@ -27,7 +27,7 @@ class MainActivityTest {
     private val button = all.filterIsInstance<Button>().single { it !is CheckBox }
     private val report = all.last() as TextView
 
-    /** Runs the main thread until the report says so. */
+    /** Runs the main thread until the report contains the line. */
     private fun await(line: String) {
         val began = TimeSource.Monotonic.markNow()
         while (report.text.toString() != line) {

@@ -1,4 +1,4 @@
-// The simulated phone is visible in this package only.
+// The simulated phone is visible only in this package.
 package dev.squall.android
 
 import android.net.ConnectivityManager
@@ -27,7 +27,7 @@ import kotlin.time.Duration
 import kotlin.time.Duration.Companion.milliseconds
 import kotlin.time.Duration.Companion.seconds
 
-/** The way of the pictures from the encoder to the receiver, without the encoder. */
+/** The pictures' path from the encoder to the receiver, without the encoder. */
 @RunWith(RobolectricTestRunner::class)
 @Config(sdk = [35], manifest = Config.NONE, shadows = [ShadowDescriptor::class, ShadowBinding::class])
 class StreamerTest {
