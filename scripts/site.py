@@ -45,7 +45,7 @@ def main():
     for path in copied:
         place = src / os.path.relpath(path, DOCS if path.is_relative_to(DOCS) else ROOT)
         place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, place)
+        shutil.copytree(path, place) if path.is_dir() else shutil.copy(path, place)
     shutil.copy(ROOT / "book.toml", out)
     shutil.copy(DOCS / "site.css", out)
 
@@ -56,6 +56,8 @@ def name_of(page):
         return "introduction.md"
     if page.name == "README.md":
         return page.parent.name + "-readme.md"
+    if page.parent != DOCS and page.is_relative_to(DOCS):
+        return f"{page.parent.name}-{page.name}"
     return page.name
 
 

@@ -11,9 +11,9 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace is there")
 }
 
-/// Returns the documents at the root, in `docs/`, and beside fuzz targets and films.
+/// Returns the documents at the root, in `docs/` and its notebook, and beside fuzz targets and films.
 fn documents() -> Vec<PathBuf> {
-    let folders = ["", "docs", "fuzz", "traffic"].map(|folder| root().join(folder));
+    let folders = ["", "docs", "docs/notebook", "fuzz", "traffic"].map(|folder| root().join(folder));
     let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).expect("can be listed"));
     let paths = entries.map(|entry| entry.expect("can be listed").path());
     let mut pages: Vec<_> = paths.filter(|path| path.extension().is_some_and(|end| end == "md")).collect();

@@ -94,7 +94,7 @@ fn files(folder: &str, ending: &str, depth: usize) -> Vec<String> {
 }
 
 fn documents() -> Vec<String> {
-    ["", "docs", "fuzz", "traffic", "bindings/python"]
+    ["", "docs", "docs/notebook", "fuzz", "traffic", "bindings/python"]
         .into_iter()
         .flat_map(|folder| files(folder, ".md", 0))
         .collect()
