@@ -45,7 +45,7 @@ def main():
     for path in copied:
         place = src / os.path.relpath(path, DOCS if path.is_relative_to(DOCS) else ROOT)
         place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(path, place) if path.is_dir() else shutil.copy(path, place)
+        shutil.copy(path, place)
     shutil.copy(ROOT / "book.toml", out)
     shutil.copy(DOCS / "site.css", out)
 
