@@ -3,7 +3,7 @@
 
     tun.py SQUALL [TEST...]
 
-Needs root and /dev/net/tun. Exit code 0: all as it should be, 75: only a rate or a delay is wrong, 77: not permitted here. The measurements of docs/tun.md are
+Needs root and /dev/net/tun. Exit code 0: all as it should be, 75: only a rate or a delay is wrong, 77: not permitted here. The measurements of docs/notebook/tun.md are
 tests whose name begins with "measure"; they run only where they are named.
 """
 

@@ -1,7 +1,7 @@
 //! Congestion controllers for real-time media in virtual time: Steady, SQP, Salsify, and CUBIC that
 //! tolerates loss, compared with CUBIC.
 //!
-//! The assertions are based on earlier measurements (the figures are in `docs/congestion.md`);
+//! The assertions are based on earlier measurements (the figures are in `docs/notebook/congestion.md`);
 //! nothing was tuned for them.
 
 use std::sync::Arc;
