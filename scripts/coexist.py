@@ -4,7 +4,7 @@
 Each run is a `squall-lab shell` with one emulated link. A row has the Mbps of each TCP connection and each session at the end of
 the link, headers included, from the tenth second on. For root, on an idle machine; TCP with BBR needs the module tcp_bbr.
 
-    scripts/coexist.py --squall target/release/squall                       # the table of docs/measurements.md
+    scripts/coexist.py --squall target/release/squall                       # the table of docs/notebook/congestion.md
     scripts/coexist.py --squall ... --rtt 30 --queue 100kB --beside cubic --paths 2
     scripts/coexist.py --squall ... --beside none --sessions 2
     scripts/coexist.py --squall ... --sessions 0 --beside bbr,cubic         # what CUBIC gets beside BBR
