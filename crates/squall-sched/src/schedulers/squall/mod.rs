@@ -47,7 +47,7 @@
 //! | `without` | name | `nothing` | leaves out one rule, for comparisons (feature `lab`): `needs`, `rescue`, `parity`, `value`, `place`, `silence` |
 //!
 //! Without `place` each packet takes the path with the lowest smoothed round trip that has room;
-//! without `silence` `s` is 0. Any number of paths. `docs/squall.md` has the measurements, and the
+//! without `silence` `s` is 0. Any number of paths. `docs/notebook/squall.md` has the measurements, and the
 //! variants that were tried and left out.
 
 mod arrivals;
