@@ -45,7 +45,7 @@ check: lint
 
 lint: tools
 	$(CARGO) fmt --all --check
-	@if command -v python3 >/dev/null; then scripts/structure.py --check 2 && scripts/recipes.py --check; fi
+	@if command -v python3 >/dev/null; then scripts/structure.py --check 2 && scripts/recipes.py --check && scripts/figures.py; fi
 	@# The lock files of the workspaces beside the main one: a crate's new dependency belongs in each of them.
 	@for lock in $(LOCKS); do $(CARGO) update --quiet --workspace --locked --manifest-path $${lock%.lock}.toml || exit 1; done
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings

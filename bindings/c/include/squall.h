@@ -37,22 +37,23 @@
 #include <stdint.h>
 
 /**
- * Bytes that hold any address with its port as text, the final zero included.
+ * Size in bytes for any address with its port as text, including the final zero.
  */
 #define SQUALL_ADDRESS_SIZE 72
 
 /**
- * Bytes that hold a fingerprint as text, the final zero included.
+ * Size in bytes for a fingerprint as text, including the final zero.
  */
 #define SQUALL_FINGERPRINT_SIZE 65
 
 /**
- * Bytes that hold the name of an interface, the final zero included. Longer names are cut.
+ * Size in bytes for the name of an interface, including the final zero. Longer names are
+ * truncated.
  */
 #define SQUALL_INTERFACE_SIZE 32
 
 /**
- * Most paths that a session can have.
+ * Maximum number of paths of a session.
  */
 #define SQUALL_MAX_PATHS 8
 
@@ -74,15 +75,16 @@ enum squall_code
      */
     SQUALL_OK = 0,
     /**
-     * Success, but nothing came within the time.
+     * Success, but nothing arrived before the timeout.
      */
     SQUALL_NOTHING = 1,
     /**
-     * An argument is wrong: NULL where it must not be, text that is not UTF-8, a number out of range, a file that cannot be read.
+     * An argument is invalid: NULL where it must not be, text that is not UTF-8, a number out of
+     * range, a file that cannot be read.
      */
     SQUALL_ERROR_ARGUMENT = -1,
     /**
-     * The number refers to no endpoint, or to no session: it was freed, or never was one.
+     * The number does not refer to an endpoint or a session: it was freed, or never existed.
      */
     SQUALL_ERROR_HANDLE = -2,
     /**
@@ -94,7 +96,7 @@ enum squall_code
      */
     SQUALL_ERROR_FULL = -4,
     /**
-     * The session is over.
+     * The session has ended.
      */
     SQUALL_ERROR_CLOSED = -5,
     /**
@@ -106,7 +108,7 @@ enum squall_code
      */
     SQUALL_ERROR_CONNECT = -7,
     /**
-     * The certificate of the server is not trusted, or not the pinned one.
+     * The certificate of the server is not trusted, or is not the pinned one.
      */
     SQUALL_ERROR_TRUST = -8,
     /**
@@ -114,11 +116,12 @@ enum squall_code
      */
     SQUALL_ERROR_LISTEN = -9,
     /**
-     * No path runs over this interface now; or the session was accepted, and its peer chooses the interfaces.
+     * No path uses this interface now; or the session was accepted, and its peer selects the
+     * interfaces.
      */
     SQUALL_ERROR_INTERFACE = -10,
     /**
-     * The time is up.
+     * The timeout has expired.
      */
     SQUALL_ERROR_TIMEOUT = -11,
     /**
@@ -143,7 +146,7 @@ typedef int32_t squall_code;
 #endif // __cplusplus
 
 /**
- * What happened. A later release can add kinds: ignore those that you do not know.
+ * Kind of an event. A later release can add kinds: ignore unknown ones.
  */
 enum squall_event_kind
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -155,21 +158,23 @@ enum squall_event_kind
      */
     SQUALL_EVENT_NONE = 0,
     /**
-     * The session that squall_connect_start began is up.
+     * The session started by squall_connect_start is connected.
      */
     SQUALL_EVENT_CONNECTED = 1,
     /**
-     * A block of the peer's arrived: block, channel, priority, data, len, missing, missing_count, elapsed_us (from its first byte
-     * to its end), remaining_us (from now until its deadline; negative if that has passed).
+     * A block of the peer arrived: block, channel, priority, data, len, missing, missing_count,
+     * elapsed_us (from its first byte to its end), remaining_us (until its deadline; negative
+     * after it).
      */
     SQUALL_EVENT_RECEIVED = 2,
     /**
-     * A block of the peer's will not arrive: block, channel, priority, text.
+     * A block of the peer will not arrive: block, channel, priority, text.
      */
     SQUALL_EVENT_MISSED = 3,
     /**
-     * The peer received the whole block: block, elapsed_us (from squall_send until its last byte left first), text.
-     * This and the next four are the outcomes of blocks that were sent with report_outcome.
+     * The peer received the whole block: block, elapsed_us (from squall_send until its last byte
+     * left first), text. This and the next four are the outcomes of blocks that were sent with
+     * report_outcome.
      */
     SQUALL_EVENT_DELIVERED = 4,
     /**
@@ -217,11 +222,13 @@ enum squall_event_kind
      */
     SQUALL_EVENT_PATH_DOWN = 15,
     /**
-     * The capacity changed: see squall_get_capacity. Further changes count as this one until it is taken.
+     * The capacity changed: see squall_get_capacity. Further changes are merged into this event
+     * until it is taken.
      */
     SQUALL_EVENT_CAPACITY = 16,
     /**
-     * The session is over, or could not be set up: cause, code (of the peer), text. The last event.
+     * The session has ended, or could not be set up: cause, code (of the peer), text. The last
+     * event.
      */
     SQUALL_EVENT_CLOSED = 17,
 };
@@ -234,7 +241,7 @@ typedef uint32_t squall_event_kind;
 #endif // __cplusplus
 
 /**
- * Why a session is over.
+ * Cause of the end of a session.
  */
 enum squall_cause
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -242,7 +249,7 @@ enum squall_cause
 #endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
  {
     /**
-     * Not over.
+     * Not ended.
      */
     SQUALL_CAUSE_NONE = 0,
     /**
@@ -270,7 +277,7 @@ enum squall_cause
      */
     SQUALL_CAUSE_TRANSPORT = 6,
     /**
-     * It could not be set up.
+     * The session could not be set up.
      */
     SQUALL_CAUSE_CONNECT = 7,
     /**
@@ -287,7 +294,7 @@ typedef uint32_t squall_cause;
 #endif // __cplusplus
 
 /**
- * What a block of a video needs, for schedulers that choose between blocks. Default: nothing.
+ * Dependencies of a block of a video, for schedulers that select among blocks. Default: none.
  */
 enum squall_depends
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -295,19 +302,19 @@ enum squall_depends
 #endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
  {
     /**
-     * Nothing.
+     * None.
      */
     SQUALL_DEPENDS_NOTHING = 0,
     /**
-     * Nothing, and it starts a group of pictures on its channel.
+     * None, and it starts a group of pictures on its channel.
      */
     SQUALL_DEPENDS_KEY = 1,
     /**
-     * The key or reference before it on its channel; those that follow need it.
+     * The key or reference before it on its channel; later blocks need it.
      */
     SQUALL_DEPENDS_REFERENCE = 2,
     /**
-     * The same one, and nothing needs it.
+     * The key or reference before it on its channel; no block needs it.
      */
     SQUALL_DEPENDS_DISPOSABLE = 3,
     /**
@@ -324,7 +331,7 @@ typedef uint32_t squall_depends;
 #endif // __cplusplus
 
 /**
- * Whether a block is to take the paths that hint_path names. Default: no hint.
+ * Use of the paths in hint_path by a block. Default: no hint.
  */
 enum squall_hint
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -336,15 +343,15 @@ enum squall_hint
      */
     SQUALL_HINT_NONE = 0,
     /**
-     * These, while one of them is usable.
+     * Prefer these paths, while one of them is usable.
      */
     SQUALL_HINT_PREFER = 1,
     /**
-     * Others, while one of those is usable.
+     * Prefer other paths, while one of those is usable.
      */
     SQUALL_HINT_AVOID = 2,
     /**
-     * These or none: if there are none, the block ends.
+     * Only these paths: if there are none, the block ends.
      */
     SQUALL_HINT_ONLY = 3,
 };
@@ -357,7 +364,7 @@ typedef uint32_t squall_hint;
 #endif // __cplusplus
 
 /**
- * What the paths of an interface are used for. Default: primary.
+ * Role of the paths of an interface. Default: primary.
  */
 enum squall_role
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -386,7 +393,7 @@ typedef uint32_t squall_role;
 #endif // __cplusplus
 
 /**
- * Whether a path is used.
+ * State of a path.
  */
 enum squall_path_state
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -394,19 +401,19 @@ enum squall_path_state
 #endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
  {
     /**
-     * It is.
+     * In use.
      */
     SQUALL_PATH_STATE_ACTIVE = 0,
     /**
-     * It is silent, and only probed.
+     * Silent, and only probed.
      */
     SQUALL_PATH_STATE_SUSPECT = 1,
     /**
-     * A radio alert disabled it.
+     * Disabled by a radio alert.
      */
     SQUALL_PATH_STATE_DEACTIVATED = 2,
     /**
-     * It was opened here, and the peer has not answered on it yet.
+     * Opened by this side, and not answered by the peer yet.
      */
     SQUALL_PATH_STATE_OPENING = 3,
 };
@@ -419,7 +426,7 @@ typedef uint32_t squall_path_state;
 #endif // __cplusplus
 
 /**
- * What limits the capacity.
+ * Cause that limits the capacity.
  */
 enum squall_limit
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -460,7 +467,7 @@ typedef uint32_t squall_limit;
 #endif // __cplusplus
 
 /**
- * How sessions behave. 0 and NULL mean the default.
+ * Settings of sessions. 0 and NULL mean the default.
  */
 typedef struct squall_config {
     /**
@@ -476,45 +483,46 @@ typedef struct squall_config {
      */
     const char *congestion;
     /**
-     * Longest handshake in microseconds. Default: 10 s.
+     * Timeout of the handshake in microseconds. Default: 10 s.
      */
     uint64_t connect_timeout_us;
     /**
-     * A session that receives nothing for this long is over, in microseconds. Default: 30 s.
+     * Time without received packets after which a session ends, in microseconds. Default: 30 s.
      */
     uint64_t idle_timeout_us;
     /**
-     * Largest block in bytes, sent or received. Default, and most: 16 MiB.
+     * Maximum size of a block in bytes, sent or received. Default and maximum: 16 MiB.
      */
     uint64_t max_block;
     /**
-     * Bytes that were sent and are not known to have arrived. Default: 64 MiB.
+     * Maximum of bytes sent and not known to have arrived. Default: 64 MiB.
      */
     uint64_t max_queued_bytes;
     /**
-     * Bytes of blocks that arrive and were not taken; the sender waits beyond. Default: 64 MiB.
+     * Maximum of bytes in arriving blocks that were not taken; beyond it the sender waits.
+     * Default: 64 MiB.
      */
     uint64_t max_received_bytes;
     /**
-     * Blocks open at a time, in each direction. Default: 65,536; most: 1,048,576.
+     * Maximum of open blocks, in each direction. Default: 65,536; maximum: 1,048,576.
      */
     uint64_t max_open_blocks;
     /**
-     * Paths of a session. Default, and most: 8.
+     * Maximum of paths of a session. Default and maximum: 8.
      */
     uint64_t max_paths;
     /**
-     * Sessions of an endpoint that listens. Default: 4,096.
+     * Maximum of sessions of a listening endpoint. Default: 4,096.
      */
     uint64_t max_sessions;
     /**
-     * Handshakes in progress of an endpoint that listens. Default: 1,024.
+     * Maximum of handshakes in progress at a listening endpoint. Default: 1,024.
      */
     uint64_t max_handshakes;
 } squall_config;
 
 /**
- * Where to listen, and with which certificate.
+ * Addresses and certificate of a listening endpoint.
  */
 typedef struct squall_listen_options {
     /**
@@ -522,7 +530,8 @@ typedef struct squall_listen_options {
      */
     uintptr_t size;
     /**
-     * Addresses with ports. "[::]:4433" takes IPv4 too; port 0 takes a free port, see squall_endpoint_address. Required.
+     * Addresses with ports. "[::]:4433" accepts IPv4 too; port 0 uses a free port, see
+     * squall_endpoint_address. Required.
      */
     const char *const *addresses;
     /**
@@ -538,8 +547,9 @@ typedef struct squall_listen_options {
      */
     const char *key_file;
     /**
-     * Host name for a self-signed certificate. It is written to certificate_file if that is missing, read from there if it is
-     * not, and lasts as long as the endpoint if certificate_file is NULL.
+     * Host name for a self-signed certificate. It is written to certificate_file if that file is
+     * missing, and read from there otherwise; if certificate_file is NULL, it is used only by this
+     * endpoint.
      */
     const char *self_signed_name;
     /**
@@ -549,17 +559,18 @@ typedef struct squall_listen_options {
 } squall_listen_options;
 
 /**
- * Number of an endpoint that listens; always above 0. It is not used again after squall_endpoint_free.
+ * Number of a listening endpoint; always above 0. It is not reused after squall_endpoint_free.
  */
 typedef int64_t squall_endpoint;
 
 /**
- * Number of a session; always above 0. It is not used again after squall_session_free.
+ * Number of a session; always above 0. It is not reused after squall_session_free.
  */
 typedef int64_t squall_session;
 
 /**
- * A local and a remote address, each with a port: "192.0.2.1:0", "198.51.100.7:4433". Local port 0 takes any.
+ * A local and a remote address, each with a port: "192.0.2.1:0", "198.51.100.7:4433". Local port 0
+ * uses any.
  */
 typedef struct squall_pair {
     /**
@@ -573,8 +584,8 @@ typedef struct squall_pair {
 } squall_pair;
 
 /**
- * Over what a session runs. All zero: every interface with a route to the server, also those that appear later. Otherwise
- * exactly one of the three lists.
+ * Interfaces of a session. All zero: every interface with a route to the server, including those
+ * that appear later. Otherwise exactly one of the three lists.
  */
 typedef struct squall_interfaces {
     /**
@@ -582,7 +593,7 @@ typedef struct squall_interfaces {
      */
     uintptr_t size;
     /**
-     * Names of interfaces, used whenever they are there: "wlan0".
+     * Names of interfaces, used whenever they are available: "wlan0".
      */
     const char *const *names;
     /**
@@ -608,8 +619,8 @@ typedef struct squall_interfaces {
 } squall_interfaces;
 
 /**
- * A server to connect to. The certificate of the server is trusted if an authority of the operating system signed it, unless
- * fingerprint, authorities_file or insecure says otherwise; at most one of these.
+ * A server to connect to. Its certificate is trusted if an authority of the operating system
+ * signed it, unless fingerprint, authorities_file or insecure is set; at most one of these.
  */
 typedef struct squall_connect_options {
     /**
@@ -621,11 +632,12 @@ typedef struct squall_connect_options {
      */
     const char *host;
     /**
-     * Name that the certificate must bear. Default: the host.
+     * Name that the certificate must have. Default: the host.
      */
     const char *server_name;
     /**
-     * Addresses with ports to try instead of those that the host resolves to, the preferred first.
+     * Addresses with ports to try instead of those to which the host resolves, the preferred
+     * first.
      */
     const char *const *addresses;
     /**
@@ -633,7 +645,7 @@ typedef struct squall_connect_options {
      */
     uintptr_t address_count;
     /**
-     * Over what to connect. NULL: every interface.
+     * Interfaces to connect over. NULL: every interface.
      */
     const struct squall_interfaces *interfaces;
     /**
@@ -649,13 +661,15 @@ typedef struct squall_connect_options {
      */
     const struct squall_config *config;
     /**
-     * Not 0: trust any server. The session is encrypted, but open to a man in the middle. For tests.
+     * Not 0: trust any server. The session is encrypted, but vulnerable to a man in the middle.
+     * For tests.
      */
     uint64_t insecure;
 } squall_connect_options;
 
 /**
- * Bytes of a block: from start to before end. An end of 16777216 beyond the data: the length never became known.
+ * Bytes of a block: from start to before end. An end of 16777216 beyond the data: the length was
+ * never received.
  */
 typedef struct squall_range {
     /**
@@ -669,7 +683,7 @@ typedef struct squall_range {
 } squall_range;
 
 /**
- * An event, filled in by squall_next. Fields that the kind does not name are 0; text is never NULL.
+ * An event, filled in by squall_next. Fields not listed for its kind are 0; text is never NULL.
  */
 typedef struct squall_event {
     /**
@@ -685,7 +699,7 @@ typedef struct squall_event {
      */
     uint32_t path;
     /**
-     * Block: of this side as squall_send numbered it, of the peer as the peer did.
+     * Block: numbered by squall_send if it is of this side, otherwise by the peer.
      */
     uint64_t block;
     /**
@@ -697,7 +711,7 @@ typedef struct squall_event {
      */
     uintptr_t len;
     /**
-     * What happened in one line, until squall_event_free.
+     * One-line description of the event, valid until squall_event_free.
      */
     const char *text;
     /**
@@ -733,11 +747,12 @@ typedef struct squall_event {
      */
     uint32_t reserved;
     /**
-     * What squall_event_free releases.
+     * Memory that squall_event_free releases.
      */
     void *owner;
     /**
-     * Ranges of a partial block that did not arrive, ascending, until squall_event_free; data has zeros there. NULL if it is whole.
+     * Ranges of a partial block that did not arrive, ascending, valid until squall_event_free;
+     * data has zeros there. NULL if it is complete.
      */
     const struct squall_range *missing;
     /**
@@ -768,11 +783,11 @@ typedef struct squall_block {
      */
     uint64_t deadline_us;
     /**
-     * Blocks that the block is useless without, for SQUALL_DEPENDS_ON.
+     * Blocks without which the block is useless, for SQUALL_DEPENDS_ON.
      */
     uint64_t depends_on[2];
     /**
-     * How many of these there are, 1 or 2.
+     * Number of these blocks, 1 or 2.
      */
     uint32_t depends_count;
     /**
@@ -788,7 +803,8 @@ typedef struct squall_block {
      */
     uint32_t channel;
     /**
-     * What is lost if only this block is missing, relative to other blocks, 1 to 65535. 0: 4 to the power of (7 - priority).
+     * Loss if only this block is missing, relative to other blocks, 1 to 65535. 0: 4 to the power
+     * of (7 - priority).
      */
     uint32_t value;
     /**
@@ -796,7 +812,7 @@ typedef struct squall_block {
      */
     uint32_t unreliable;
     /**
-     * Not 0: delivered after the ordered block before it on the same channel.
+     * Not 0: delivered after the previous ordered block on the same channel.
      */
     uint32_t ordered;
     /**
@@ -808,17 +824,20 @@ typedef struct squall_block {
      */
     uint32_t hint;
     /**
-     * Paths, by the name or the local address of their interface, or "#2" for the path of that number. NULL without a hint.
+     * Paths, by the name or the local address of their interface, or "#2" for the path with that
+     * number. NULL without a hint.
      */
     const char *hint_path;
     /**
-     * Not 0: if the block ends incomplete, by its deadline or by losses, the peer gets what arrived of it.
+     * Not 0: if the block ends incomplete, by its deadline or by losses, the peer gets the part
+     * that arrived.
      */
     uint32_t partial;
 } squall_block;
 
 /**
- * What a session can carry, for an encoder to follow. All 0 before the session is up and when it is over.
+ * Capacity of a session, for an encoder to follow. All 0 before the session is connected and after
+ * it has ended.
  */
 typedef struct squall_capacity {
     /**
@@ -830,19 +849,19 @@ typedef struct squall_capacity {
      */
     uint64_t now;
     /**
-     * Bits per second of blocks over the next second that are reached with probability 0.9.
+     * Bits per second of blocks over the next second, reached with probability 0.9.
      */
     uint64_t safe;
     /**
-     * Bits per second of UDP payload: now with headers.
+     * Bits per second of UDP payload: now, with headers.
      */
     uint64_t link;
     /**
-     * Bytes that are queued and not yet sent.
+     * Bytes queued and not yet sent.
      */
     uint64_t waiting;
     /**
-     * Share of the last minute's forecasts that held, 0 to 1.
+     * Share of the last minute's forecasts that were met, 0 to 1.
      */
     double confidence;
     /**
@@ -856,7 +875,8 @@ typedef struct squall_capacity {
 } squall_capacity;
 
 /**
- * A path of a session and its counters since it was opened. Bytes are UDP payload, headers of QUIC included.
+ * A path of a session and its counters since it was opened. Bytes are UDP payload, including QUIC
+ * headers.
  */
 typedef struct squall_path {
     /**
@@ -872,11 +892,11 @@ typedef struct squall_path {
      */
     uint32_t state;
     /**
-     * 1 if its bytes cost money, as either side says.
+     * 1 if its bytes cost money, as declared by either side.
      */
     uint32_t metered;
     /**
-     * What limits its capacity: one of squall_limit.
+     * Cause that limits its capacity: one of squall_limit.
      */
     uint32_t limit;
     /**
@@ -892,11 +912,11 @@ typedef struct squall_path {
      */
     char remote[SQUALL_ADDRESS_SIZE];
     /**
-     * 1, unless a radio at either end warns: then less, above 0.
+     * 1, or less (but above 0) while a radio at either end reports a fade.
      */
     double signal_factor;
     /**
-     * Quality of the radio at this end, 0 to 1; NaN if it is not read.
+     * Quality of the radio at this end, 0 to 1; NaN if there is no reading.
      */
     double signal_quality;
     /**
@@ -904,7 +924,7 @@ typedef struct squall_path {
      */
     double loss;
     /**
-     * Bytes that its budget leaves; SQUALL_NO_LIMIT without one.
+     * Remaining bytes of its budget; SQUALL_NO_LIMIT without one.
      */
     uint64_t budget;
     /**
@@ -928,7 +948,7 @@ typedef struct squall_path {
      */
     uint64_t capacity_now;
     /**
-     * Capacity over the next second that is reached with probability 0.9, in bits per second of blocks.
+     * Capacity over the next second, reached with probability 0.9, in bits per second of blocks.
      */
     uint64_t capacity_safe;
     /**
@@ -976,7 +996,7 @@ typedef struct squall_path {
      */
     uint64_t repair_bytes;
     /**
-     * Block bytes sent as a copy of what was in flight on another path.
+     * Block bytes sent as a copy of bytes in flight on another path.
      */
     uint64_t copy_bytes;
     /**
@@ -988,7 +1008,7 @@ typedef struct squall_path {
      */
     uint64_t data_received;
     /**
-     * Of these, bytes that were here already.
+     * Bytes of data_received that had been received before.
      */
     uint64_t duplicate_bytes;
     /**
@@ -1010,39 +1030,39 @@ typedef struct squall_stats {
      */
     uint64_t blocks_offered;
     /**
-     * Of these, delivered whole.
+     * Blocks offered and delivered whole.
      */
     uint64_t blocks_delivered;
     /**
-     * Of these, ended by their deadline.
+     * Blocks offered and ended by their deadline.
      */
     uint64_t blocks_expired;
     /**
-     * Of these, unreliable and lost in part.
+     * Unreliable blocks offered and lost in part.
      */
     uint64_t blocks_lost;
     /**
-     * Of these, cancelled by the application or the scheduler.
+     * Blocks offered and cancelled by the application or the scheduler.
      */
     uint64_t blocks_cancelled;
     /**
-     * Of these, not ended when the session did.
+     * Blocks offered and still open when the session ended.
      */
     uint64_t blocks_closed;
     /**
-     * Of these, refused by the peer.
+     * Blocks offered and refused by the peer.
      */
     uint64_t blocks_refused;
     /**
-     * Blocks of the peer's that arrived whole.
+     * Blocks of the peer received whole.
      */
     uint64_t blocks_received;
     /**
-     * Of these, completed with parity.
+     * Blocks received that were completed with parity.
      */
     uint64_t blocks_rebuilt;
     /**
-     * Blocks of the peer's that did not arrive.
+     * Blocks of the peer that did not arrive.
      */
     uint64_t blocks_missed;
     /**
@@ -1058,11 +1078,11 @@ typedef struct squall_stats {
      */
     uint64_t bytes_received;
     /**
-     * Bytes received although they were here already.
+     * Bytes received more than once.
      */
     uint64_t duplicates;
     /**
-     * Bytes the peer received although it had them.
+     * Bytes that the peer received more than once.
      */
     uint64_t peer_duplicates;
     /**
@@ -1070,21 +1090,22 @@ typedef struct squall_stats {
      */
     uint64_t queued_bytes;
     /**
-     * Blocks sent by the application and not ended.
+     * Blocks sent by the application that are still open.
      */
     uint64_t open_blocks;
     /**
-     * Memory that incoming blocks take, in bytes.
+     * Memory of incoming blocks, in bytes.
      */
     uint64_t held_bytes;
     /**
-     * Path events that were not taken, and dropped: the latest 256 are kept beside those that wait.
+     * Path events dropped because they were not taken; the latest 256 are kept in addition to
+     * those in the queue.
      */
     uint64_t path_events_dropped;
 } squall_stats;
 
 /**
- * Levels of a radio. A level that it does not report is NaN.
+ * Levels of a radio. A level that is not reported is NaN.
  */
 typedef struct squall_reading {
     /**
@@ -1092,11 +1113,11 @@ typedef struct squall_reading {
      */
     uintptr_t size;
     /**
-     * 0 unknown, 1 Wi-Fi, 2 GSM, 3 UMTS, 4 LTE, 5 5G beside LTE, 6 5G.
+     * 0 unknown, 1 Wi-Fi, 2 GSM, 3 UMTS, 4 LTE, 5 5G with LTE (non-standalone), 6 5G.
      */
     uint32_t technology;
     /**
-     * Not 0: out of every network; the levels then count for nothing.
+     * Not 0: the radio is in no network; the levels are then ignored.
      */
     uint32_t disconnected;
     /**
@@ -1126,47 +1147,47 @@ extern "C" {
 #endif // __cplusplus
 
 /**
- * The version of the library, such as "0.1.0". It is constant.
+ * Returns the version of the library, such as "0.1.0", as a constant.
  */
 const char *squall_version(void);
 
 /**
- * One line that explains the last call of this thread that failed; empty if none did. Calls that succeed leave it.
- * It belongs to the library, and lasts until the next call of this thread that fails, or until the thread ends.
+ * Returns one line that explains the last failed call of this thread; empty if none has failed.
+ * Successful calls do not change it. It belongs to the library, and is valid until the next failed
+ * call of this thread, or until the thread ends.
  */
 const char *squall_last_error(void);
 
 /**
- * Sets the number of threads that drive all sessions, 1 to 64. Default: 1. To be
- * called before the first squall_listen or squall_connect.
+ * Sets the number of threads that drive all sessions, 1 to 64. Default: 1. Must be called before
+ * the first squall_listen or squall_connect.
  *
  * Errors: SQUALL_ERROR_ARGUMENT for another number, or if the threads have started.
  */
 squall_code squall_set_threads(uint32_t threads);
 
 /**
- * Listens. On success *endpoint is to be freed with squall_endpoint_free. The options are copied. May wait for a name server
- * if addresses have host names, and up to half a second for an address that is in use, as that of an endpoint that was freed.
+ * Listens. On success *endpoint must be freed with squall_endpoint_free. The options are copied.
+ * May wait for a name server if addresses have host names, and up to half a second for an address
+ * in use, such as that of a freed endpoint.
  *
- * Errors: SQUALL_ERROR_ARGUMENT and SQUALL_ERROR_SIZE for wrong options or an unreadable certificate, SQUALL_ERROR_LISTEN if
- * an address is taken or none of this machine, SQUALL_ERROR_SYSTEM.
+ * Errors: SQUALL_ERROR_ARGUMENT and SQUALL_ERROR_SIZE for invalid options or an unreadable
+ * certificate, SQUALL_ERROR_LISTEN if an address is in use or does not belong to this machine,
+ * SQUALL_ERROR_SYSTEM.
  */
-squall_code squall_listen(const struct squall_listen_options *options,
-                          squall_endpoint *endpoint);
+squall_code squall_listen(const struct squall_listen_options *options, squall_endpoint *endpoint);
 
 /**
- * Writes the fingerprint of the endpoint's certificate, for clients to pin: 64 hexadecimal digits and a zero. room is the size
- * of the buffer: SQUALL_FINGERPRINT_SIZE is enough.
+ * Writes the fingerprint of the endpoint's certificate, for clients to pin: 64 hexadecimal digits
+ * and a zero. room is the size of the buffer: SQUALL_FINGERPRINT_SIZE is enough.
  *
  * Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_ARGUMENT, SQUALL_ERROR_SIZE.
  */
-squall_code squall_endpoint_fingerprint(squall_endpoint endpoint,
-                                        char *to,
-                                        uintptr_t room);
+squall_code squall_endpoint_fingerprint(squall_endpoint endpoint, char *to, uintptr_t room);
 
 /**
- * Writes an address that the endpoint listens on, with its port; index counts from 0. room is the size of the buffer:
- * SQUALL_ADDRESS_SIZE is enough.
+ * Writes an address on which the endpoint listens, with its port; index counts from 0. room is the
+ * size of the buffer: SQUALL_ADDRESS_SIZE is enough.
  *
  * Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_ARGUMENT if there are not that many addresses, SQUALL_ERROR_SIZE.
  */
@@ -1176,89 +1197,92 @@ squall_code squall_endpoint_address(squall_endpoint endpoint,
                                     uintptr_t room);
 
 /**
- * A descriptor that is readable while squall_accept has a session; for poll, select and epoll. It belongs to the library, which
- * closes it in squall_endpoint_free. Neither read from it nor close it.
+ * Returns a descriptor that is readable while squall_accept has a session; for poll, select and
+ * epoll. It belongs to the library, which closes it in squall_endpoint_free. It must be neither
+ * read nor closed.
  *
  * Errors: -1.
  */
 int squall_endpoint_fd(squall_endpoint endpoint);
 
 /**
- * Takes the next session; waits for one for up to timeout_us microseconds: 0 does not wait, SQUALL_NO_LIMIT waits without end.
- * On success *session is to be freed with squall_session_free.
+ * Takes the next session; waits for one for up to timeout_us microseconds: 0 does not wait,
+ * SQUALL_NO_LIMIT waits without end. On success *session must be freed with squall_session_free.
  *
- * Returns SQUALL_NOTHING if none came. Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_ARGUMENT, SQUALL_ERROR_CLOSED if the endpoint
- * is freed meanwhile, SQUALL_ERROR_SYSTEM.
+ * Returns SQUALL_NOTHING after the timeout. Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_ARGUMENT,
+ * SQUALL_ERROR_CLOSED if the endpoint is freed meanwhile, SQUALL_ERROR_SYSTEM.
  */
-squall_code squall_accept(squall_endpoint endpoint,
-                          uint64_t timeout_us,
-                          squall_session *session);
+squall_code squall_accept(squall_endpoint endpoint, uint64_t timeout_us, squall_session *session);
 
 /**
- * Stops to listen and frees the endpoint. Sessions that were accepted go on; a thread in squall_accept returns. The addresses
- * are free at most 0.3 s after the last session was freed or has ended; squall_listen waits for that.
+ * Stops listening and frees the endpoint. Accepted sessions continue; a thread in squall_accept
+ * returns. The addresses are free at most 0.3 s after the last session was freed or has ended;
+ * squall_listen waits for that.
  *
  * Errors: SQUALL_ERROR_HANDLE.
  */
 squall_code squall_endpoint_free(squall_endpoint endpoint);
 
 /**
- * Connects, and waits until the session is up or has failed, at most connect_timeout_us of the settings (10 s). On success
- * *session is to be freed with squall_session_free. The options are copied.
+ * Connects, and waits until the session is connected or has failed, at most connect_timeout_us of
+ * the settings (10 s). On success *session must be freed with squall_session_free. The options are
+ * copied.
  *
- * Errors: SQUALL_ERROR_ARGUMENT and SQUALL_ERROR_SIZE for wrong options, SQUALL_ERROR_CONNECT, SQUALL_ERROR_TRUST,
- * SQUALL_ERROR_SYSTEM.
+ * Errors: SQUALL_ERROR_ARGUMENT and SQUALL_ERROR_SIZE for invalid options, SQUALL_ERROR_CONNECT,
+ * SQUALL_ERROR_TRUST, SQUALL_ERROR_SYSTEM.
  */
-squall_code squall_connect(const struct squall_connect_options *options,
-                           squall_session *session);
+squall_code squall_connect(const struct squall_connect_options *options, squall_session *session);
 
 /**
- * Starts to connect, and returns at once: the first event is SQUALL_EVENT_CONNECTED, or SQUALL_EVENT_CLOSED with the reason.
- * On success *session is to be freed with squall_session_free. The options are copied.
+ * Starts to connect, and returns at once: the first event is SQUALL_EVENT_CONNECTED, or
+ * SQUALL_EVENT_CLOSED with the reason. On success *session must be freed with squall_session_free.
+ * The options are copied.
  *
- * Errors: SQUALL_ERROR_ARGUMENT and SQUALL_ERROR_SIZE for wrong options, SQUALL_ERROR_SYSTEM.
+ * Errors: SQUALL_ERROR_ARGUMENT and SQUALL_ERROR_SIZE for invalid options, SQUALL_ERROR_SYSTEM.
  */
 squall_code squall_connect_start(const struct squall_connect_options *options,
                                  squall_session *session);
 
 /**
- * A descriptor that is readable while squall_next has an event; for poll, select and epoll. It belongs to the library, which
- * closes it in squall_session_free. Neither read from it nor close it.
+ * Returns a descriptor that is readable while squall_next has an event; for poll, select and
+ * epoll. It belongs to the library, which closes it in squall_session_free. It must be neither
+ * read nor closed.
  *
  * Errors: -1.
  */
 int squall_session_fd(squall_session session);
 
 /**
- * Takes the next event; waits for one for up to timeout_us microseconds: 0 does not wait, SQUALL_NO_LIMIT waits without end.
- * event->size has to be set. On success the event is to be released with squall_event_free.
+ * Takes the next event; waits for one for up to timeout_us microseconds: 0 does not wait,
+ * SQUALL_NO_LIMIT waits without end. event->size must be set. On success the event must be
+ * released with squall_event_free.
  *
- * While 256 events or 1 MiB wait, further blocks stay in the session, within max_received_bytes, and the peer waits.
+ * While 256 events or 1 MiB are queued, further blocks stay in the session, within
+ * max_received_bytes, and the peer waits.
  *
- * Returns SQUALL_NOTHING if none came; *event is then cleared. Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_ARGUMENT,
- * SQUALL_ERROR_SIZE, SQUALL_ERROR_CLOSED after SQUALL_EVENT_CLOSED was taken.
+ * Returns SQUALL_NOTHING after the timeout; *event is then cleared. Errors: SQUALL_ERROR_HANDLE,
+ * SQUALL_ERROR_ARGUMENT, SQUALL_ERROR_SIZE, SQUALL_ERROR_CLOSED after SQUALL_EVENT_CLOSED was
+ * taken.
  */
-squall_code squall_next(squall_session session,
-                        uint64_t timeout_us,
-                        struct squall_event *event);
+squall_code squall_next(squall_session session, uint64_t timeout_us, struct squall_event *event);
 
 /**
- * Releases an event of squall_next and clears it; data and text are not to be used afterwards. Releasing it again does
- * nothing. Of several copies of an event only one is to be released. NULL is allowed.
+ * Releases an event of squall_next and clears it; data and text must not be used afterwards.
+ * Releasing it again has no effect. Only one of several copies of an event may be released. NULL
+ * is allowed.
  */
 void squall_event_free(struct squall_event *event);
 
 /**
- * Sends a block. Never waits. The bytes are copied; if id is not NULL, *id receives the number of the block, as in events and
- * for squall_cancel.
+ * Sends a block. Never waits. The bytes are copied; if id is not NULL, *id receives the number of
+ * the block, as used in events and by squall_cancel.
  *
- * Errors: SQUALL_ERROR_FULL if there is no room: drop the block, or send it again after SQUALL_EVENT_WRITABLE.
- * SQUALL_ERROR_CLOSED, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_HANDLE, SQUALL_ERROR_ARGUMENT (an empty block, options out of
- * range), SQUALL_ERROR_SIZE (also a block that is too large).
+ * Errors: SQUALL_ERROR_FULL if there is no room: drop the block, or send it again after
+ * SQUALL_EVENT_WRITABLE. SQUALL_ERROR_CLOSED, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_HANDLE,
+ * SQUALL_ERROR_ARGUMENT (an empty block, options out of range), SQUALL_ERROR_SIZE (also for a
+ * block that is too large).
  */
-squall_code squall_send(squall_session session,
-                        const struct squall_block *block,
-                        uint64_t *id);
+squall_code squall_send(squall_session session, const struct squall_block *block, uint64_t *id);
 
 /**
  * Cancels a block, unless it has ended. Its outcome is SQUALL_EVENT_CANCELLED.
@@ -1268,14 +1292,14 @@ squall_code squall_send(squall_session session,
 squall_code squall_cancel(squall_session session, uint64_t block);
 
 /**
- * Largest block in bytes that can be sent; 0 when the session is over.
+ * Reads the size in bytes of the largest block that can be sent; 0 after the session has ended.
  *
  * Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT.
  */
 squall_code squall_max_block(squall_session session, uintptr_t *bytes);
 
 /**
- * Reads what the session can carry. capacity->size has to be set.
+ * Reads the capacity of the session. capacity->size must be set.
  *
  * Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT, SQUALL_ERROR_SIZE.
  */
@@ -1283,8 +1307,9 @@ squall_code squall_get_capacity(squall_session session,
                                 struct squall_capacity *capacity);
 
 /**
- * Reads how many more bytes, sent now, arrive within within_us microseconds with a probability from 0 to 1, beside those that
- * wait: the size for the next frame. 0 when the session is over.
+ * Reads the number of further bytes that, sent now, arrive within within_us microseconds with a
+ * probability from 0 to 1, in addition to those already queued: the size for the next frame. 0
+ * after the session has ended.
  *
  * Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT.
  */
@@ -1294,18 +1319,18 @@ squall_code squall_deliverable(squall_session session,
                                uint64_t *bytes);
 
 /**
- * Requests that the peer send at most this many bits per second of blocks; SQUALL_NO_LIMIT lifts it. The capacity of the peer
- * reports no more than that, for its encoder to follow; blocks beyond it still arrive.
+ * Requests that the peer send at most this many bits per second of blocks; SQUALL_NO_LIMIT lifts
+ * the limit. The capacity at the peer reports at most that value, for its encoder to follow;
+ * blocks beyond it still arrive.
  *
  * Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED.
  */
-squall_code squall_request_bitrate(squall_session session,
-                                   uint64_t bits_per_second);
+squall_code squall_request_bitrate(squall_session session, uint64_t bits_per_second);
 
 /**
- * Reads the open paths; the last ones when the session is over. paths is an array of room elements, of which the first has its
- * size set: SQUALL_MAX_PATHS elements are enough. *count receives the number of paths, which can be more than room; with
- * room 0 paths may be NULL.
+ * Reads the open paths; after the session has ended, the last ones. paths is an array of room
+ * elements, the first of which has its size set: SQUALL_MAX_PATHS elements are enough. *count
+ * receives the number of paths, which can be more than room; with room 0 paths may be NULL.
  *
  * Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT, SQUALL_ERROR_SIZE.
  */
@@ -1315,7 +1340,7 @@ squall_code squall_get_paths(squall_session session,
                              uintptr_t *count);
 
 /**
- * Reads the counters of a session; the last ones when it is over. stats->size has to be set.
+ * Reads the counters of a session; after it has ended, the last ones. stats->size must be set.
  *
  * Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT, SQUALL_ERROR_SIZE.
  */
@@ -1323,8 +1348,9 @@ squall_code squall_get_stats(squall_session session,
                              struct squall_stats *stats);
 
 /**
- * Changes what a session that this side started runs over: paths over other interfaces are closed, new ones opened. NULL: every
- * interface. The lists are copied. SQUALL_EVENT_PATH_UP and SQUALL_EVENT_PATH_DOWN follow.
+ * Changes the interfaces of a session that this side started: paths over other interfaces are
+ * closed, new ones opened. NULL: every interface. The lists are copied. SQUALL_EVENT_PATH_UP and
+ * SQUALL_EVENT_PATH_DOWN follow.
  *
  * Errors: SQUALL_ERROR_INTERFACE if the session was accepted, SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING,
  * SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT, SQUALL_ERROR_SIZE.
@@ -1333,8 +1359,8 @@ squall_code squall_set_interfaces(squall_session session,
                                   const struct squall_interfaces *interfaces);
 
 /**
- * Declares the bytes of an interface, given by name or by local address, to cost money or not. The setting is announced to the
- * peer: schedulers at both ends see it.
+ * Declares whether the bytes of an interface, given by name or by local address, cost money. The
+ * setting is announced to the peer: schedulers at both ends use it.
  *
  * Errors: SQUALL_ERROR_INTERFACE, SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT.
  */
@@ -1343,8 +1369,8 @@ squall_code squall_set_metered(squall_session session,
                                uint32_t metered);
 
 /**
- * Sets how many bytes of UDP payload this side may send over an interface in this session, given by name or by local address;
- * SQUALL_NO_LIMIT lifts it.
+ * Limits the bytes of UDP payload that this side may send over an interface in this session, given
+ * by name or by local address; SQUALL_NO_LIMIT lifts the limit.
  *
  * Errors: SQUALL_ERROR_INTERFACE, SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT.
  */
@@ -1353,7 +1379,8 @@ squall_code squall_set_budget(squall_session session,
                               uint64_t bytes);
 
 /**
- * Sets what the paths of an interface are used for, given by name or by local address, as one of squall_role. The peer follows.
+ * Sets the role of the paths of an interface, given by name or by local address, as one of
+ * squall_role. The peer follows.
  *
  * Errors: SQUALL_ERROR_INTERFACE, SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT.
  */
@@ -1362,8 +1389,9 @@ squall_code squall_set_role(squall_session session,
                             uint32_t role);
 
 /**
- * Sets how many bits of UDP payload per second each side may send on each path of an interface, given by name or by local
- * address; SQUALL_NO_LIMIT lifts it. burst is how many bytes may leave at once; 0: what leaves in 100 ms, at least 15000.
+ * Limits the bits of UDP payload per second that each side may send on each path of an interface,
+ * given by name or by local address; SQUALL_NO_LIMIT lifts the limit. burst is the number of bytes
+ * that may leave at once; 0: 100 ms at that rate, at least 15000.
  *
  * Errors: SQUALL_ERROR_INTERFACE, SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING, SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT.
  */
@@ -1373,9 +1401,10 @@ squall_code squall_set_rate_limit(squall_session session,
                                   uint64_t burst);
 
 /**
- * Makes a reading the latest of the radio of an interface, given by name or by local address. It is evaluated every 100 ms, and
- * holds until the next. NULL removes the radio, which has no effect after five seconds. reading->size has to be set, and
- * levels that the radio does not report are NaN.
+ * Sets the latest reading of the radio of an interface, given by name or by local address. It is
+ * evaluated every 100 ms, and is valid until the next. NULL removes the radio, whose effect ends
+ * after five seconds. reading->size must be set, and levels that the radio does not report are
+ * NaN.
  *
  * Errors: SQUALL_ERROR_INTERFACE, SQUALL_ERROR_FULL beyond 64 interfaces, SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING,
  * SQUALL_ERROR_CLOSED, SQUALL_ERROR_ARGUMENT, SQUALL_ERROR_SIZE.
@@ -1385,29 +1414,27 @@ squall_code squall_set_signal(squall_session session,
                               const struct squall_reading *reading);
 
 /**
- * Waits until every block has ended, at most timeout_us microseconds, then closes the session with code 0. Events can still be
- * taken, and the session is still to be freed.
+ * Waits until every block has ended, at most timeout_us microseconds, then closes the session with
+ * code 0. Events can still be taken, and the session must still be freed.
  *
- * Errors: SQUALL_ERROR_TIMEOUT if blocks were open when the time was up, SQUALL_ERROR_CLOSED if the session ended before its
- * blocks, SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING.
+ * Errors: SQUALL_ERROR_TIMEOUT if blocks were still open after the timeout, SQUALL_ERROR_CLOSED if
+ * the session ended before its blocks, SQUALL_ERROR_HANDLE, SQUALL_ERROR_CONNECTING.
  */
-squall_code squall_finish(squall_session session,
-                          uint64_t timeout_us);
+squall_code squall_finish(squall_session session, uint64_t timeout_us);
 
 /**
- * Closes the session at once; blocks on their way end with it. The peer receives the code and the reason, which may be NULL;
- * code 0 is a normal end. SQUALL_EVENT_CLOSED follows, and the session is still to be freed. The close leaves in the
- * background: a program that ends at once calls squall_finish instead, which waits until it is sent.
+ * Closes the session at once; blocks in flight end with it. The peer receives the code and the
+ * reason, which may be NULL; code 0 is a normal end. SQUALL_EVENT_CLOSED follows, and the session
+ * must still be freed. The close is sent in the background: a program that exits at once calls
+ * squall_finish instead, which waits until it is sent.
  *
  * Errors: SQUALL_ERROR_HANDLE, SQUALL_ERROR_ARGUMENT.
  */
-squall_code squall_close(squall_session session,
-                         uint32_t code,
-                         const char *reason);
+squall_code squall_close(squall_session session, uint32_t code, const char *reason);
 
 /**
- * Frees the session, which is closed with code 0 if it is not yet, and drops events that were not taken. Events that were taken
- * stay until squall_event_free. A thread in squall_next returns.
+ * Frees the session, closes it with code 0 if it is open, and drops events that were not taken.
+ * Events that were taken remain until squall_event_free. A thread in squall_next returns.
  *
  * Errors: SQUALL_ERROR_HANDLE.
  */
