@@ -132,6 +132,11 @@ impl Expectation {
         !matches!(self, Self::Less | Self::More | Self::Best(_))
     }
 
+    /// `true` if every scheduler can meet the claim.
+    pub(super) fn is_met_alike(self) -> bool {
+        !self.compares() && !matches!(self, Self::Best(_)) || matches!(self, Self::ChangeAtLeast(_))
+    }
+
     /// `true` if the claim compares two results.
     pub fn compares(self) -> bool {
         !matches!(self, Self::Value(_) | Self::Best(_) | Self::AtLeast(_) | Self::AtMost(_))

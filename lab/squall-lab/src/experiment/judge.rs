@@ -6,7 +6,8 @@
 //!
 //! - A *comparison* (change, times, difference) holds if the whole interval is at least three
 //!   quarters of the claimed size. It exceeds the claim if the whole interval is beyond twice that
-//!   size, where a change is applied twice: twice −50 % is −75 %. It holds in direction only if the
+//!   size. Ratios are raised to powers for that: twice −50 % is −75 %, three quarters are −40.5 %.
+//!   It holds in direction only if the
 //!   whole interval has the claimed sign but does not reach three quarters. It does not hold if the
 //!   interval includes zero and ends below three quarters of the claimed size, or if it has the
 //!   opposite sign. It is unclear if the interval includes both zero and such an effect.
@@ -25,8 +26,8 @@
 //!   complement: 98 % is not close to 92 %, since 2 % are missing instead of 8 %. A deviation of
 //!   0.1 percentage points is always accepted, for the similarity of pictures 0.01: the last digits
 //!   that papers print.
-//! - A value or a limit that every scheduler of the experiment meets alike, within 1 %, is
-//!   *saturated*: the scenario does not distinguish them.
+//! - A value or a limit, also of a change, that every scheduler of the experiment meets alike,
+//!   within 1 %, is *saturated*: the scenario does not distinguish them.
 //! - A cell is left out if one of its runs has nothing to measure.
 //! - Several cells are combined by their means: the change of the mean, not the mean of the
 //!   changes, which a cell with values close to zero would dominate. A change relative to zero has
@@ -56,8 +57,8 @@ use super::{Assumption, Best, Claim, Evidence, Expectation, Experiment, Of, Over
 use crate::measure::{Measure, Subject, Unit, View};
 use crate::statistics::{Estimate, median};
 
-/// Maximum distance of all schedulers that a scenario does not distinguish, relative to the claimed
-/// scheduler's value.
+/// Maximum distance of all schedulers that a scenario does not distinguish: relative to the claimed
+/// scheduler's value, or of two relative changes.
 const ALIKE: f64 = 0.01;
 
 /// Largest relative change that counts as none for claims about the direction only.
@@ -193,7 +194,7 @@ impl Evaluator<'_> {
         }
         let effect = self.effect(expectation)?;
         let verdict = match asked.judge(&effect) {
-            Verdict::Holds if !expectation.compares() && self.is_saturated(expectation) => Verdict::Saturated,
+            Verdict::Holds if expectation.is_met_alike() && self.is_saturated(expectation) => Verdict::Saturated,
             Verdict::Unclear if !expectation.has_size() && effect.is_next_to_none() => Verdict::Tied,
             Verdict::DoesNotHold if !expectation.has_size() && effect.is_none() => Verdict::Tied,
             verdict => verdict,
@@ -229,7 +230,8 @@ impl Evaluator<'_> {
             Evaluator { claim: &claim, ..*self }.effect(expectation).map(|effect| effect.size)
         };
         let Some(own) = size(&self.claim.scheduler) else { return false };
-        let near = |rival: &String| size(rival).is_some_and(|other| (other - own).abs() <= ALIKE * own.abs());
+        let scale = if expectation.compares() { 1.0 } else { own.abs() };
+        let near = |rival: &String| size(rival).is_some_and(|other| (other - own).abs() <= ALIKE * scale);
         !rivals.is_empty() && rivals.iter().all(near)
     }
 

@@ -5,7 +5,7 @@ use crate::measure::Unit;
 use crate::result::DistributionPoint;
 use crate::statistics::{Estimate, bootstrap};
 
-/// Share of the claimed size at which an effect holds.
+/// Share of the claimed size at which an effect holds. A ratio is raised to this power.
 const SIZE: f64 = 0.75;
 
 /// Relative tolerance of a claimed value.
@@ -36,12 +36,12 @@ impl Interval {
         Self { low: middle - half, high: middle + half }
     }
 
-    /// Compares the interval with a claimed difference and with twice that. The sign of `claimed`
-    /// is the direction.
-    pub(super) fn compared(&self, claimed: f64, twice: f64) -> Verdict {
-        let ends = [self.low, self.high].map(|end| claimed.signum() * end);
+    /// Compares the interval with the smallest effect that holds, whose sign is the direction, and
+    /// with twice the claimed one.
+    pub(super) fn compared(&self, enough: f64, twice: f64) -> Verdict {
+        let ends = [self.low, self.high].map(|end| enough.signum() * end);
         let (least, most) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
-        let enough = SIZE * claimed.abs();
+        let enough = enough.abs();
         match least {
             _ if least <= 0.0 && most < enough => Verdict::DoesNotHold,
             _ if least <= 0.0 => Verdict::Unclear,
@@ -65,7 +65,7 @@ impl Interval {
 
 /// Requirement of a claim on its effect.
 pub(super) enum Asked {
-    /// The claimed size, whose sign is the direction, and twice that.
+    /// Smallest effect that holds, whose sign is the direction, and twice the claimed effect.
     Size(f64, f64),
     /// Smallest and largest allowed value.
     Within(f64, f64),
@@ -73,12 +73,12 @@ pub(super) enum Asked {
 
 impl Asked {
     pub(super) fn of(expectation: Expectation, unit: Unit) -> Option<Self> {
-        // Any effect clear of zero reaches three quarters of this.
+        // Any effect clear of zero reaches this.
         let way = f64::MIN_POSITIVE;
         Some(match expectation {
             Expectation::Change(claimed) => Self::change(1.0 + claimed),
             Expectation::Times(times) => Self::change(times),
-            Expectation::Difference(claimed) => Self::Size(claimed, 2.0 * claimed),
+            Expectation::Difference(claimed) => Self::Size(SIZE * claimed, 2.0 * claimed),
             Expectation::Less => Self::Size(-way, f64::INFINITY),
             Expectation::More => Self::Size(way, f64::INFINITY),
             Expectation::Value(claimed) => {
@@ -93,15 +93,16 @@ impl Asked {
         })
     }
 
-    /// Relative change by this factor. Applied twice, it is the square.
+    /// Relative change by this factor. Applied twice, it is the square; three quarters of it are
+    /// the power of three quarters.
     fn change(factor: f64) -> Self {
-        Self::Size(factor - 1.0, factor * factor - 1.0)
+        Self::Size(factor.powf(SIZE) - 1.0, factor * factor - 1.0)
     }
 
     pub(super) fn judge(&self, effect: &Effect) -> Verdict {
         match (self, &effect.interval) {
             (_, None) => Verdict::Unclear,
-            (Self::Size(claimed, twice), Some(interval)) => interval.compared(*claimed, *twice),
+            (Self::Size(enough, twice), Some(interval)) => interval.compared(*enough, *twice),
             (Self::Within(least, most), Some(interval)) => interval.within(*least, *most),
         }
     }
@@ -113,8 +114,8 @@ impl Asked {
         let interval = effect.interval?;
         let off = |limit: f64| (effect.size - limit).abs();
         let room = match self {
-            // Excluding either zero or the claimed effect is enough.
-            Self::Size(claimed, _) => off(0.0).max(off(SIZE * claimed)),
+            // Excluding either zero or the claimed effect suffices.
+            Self::Size(enough, _) => off(0.0).max(off(*enough)),
             Self::Within(least, most) => off(*least).min(off(*most)),
         };
         let seeds = effect.runs as f64 * ((interval.high - interval.low) / 2.0 / room).powi(2);
