@@ -194,7 +194,9 @@ impl Evaluator<'_> {
         }
         let effect = self.effect(expectation)?;
         let verdict = match asked.judge(&effect) {
-            Verdict::Holds if expectation.is_met_alike() && self.is_saturated(expectation) => Verdict::Saturated,
+            Verdict::Holds if expectation.is_met_alike() && self.is_saturated(expectation) => {
+                Verdict::Saturated
+            }
             Verdict::Unclear if !expectation.has_size() && effect.is_next_to_none() => Verdict::Tied,
             Verdict::DoesNotHold if !expectation.has_size() && effect.is_none() => Verdict::Tied,
             verdict => verdict,
