@@ -7,10 +7,10 @@
 //! - A *comparison* (change, times, difference) holds if the whole interval is at least three
 //!   quarters of the claimed size. It exceeds the claim if the whole interval is beyond twice that
 //!   size. Ratios are raised to powers for that: twice −50 % is −75 %, three quarters are −40.5 %.
-//!   It holds in direction only if the
-//!   whole interval has the claimed sign but does not reach three quarters. It does not hold if the
-//!   interval includes zero and ends below three quarters of the claimed size, or if it has the
-//!   opposite sign. It is unclear if the interval includes both zero and such an effect.
+//!   It holds in direction only if the whole interval has the claimed sign but does not reach
+//!   three quarters. It does not hold if the interval includes zero and ends below three quarters
+//!   of the claimed size, or if it has the opposite sign. It is unclear if the interval includes
+//!   both zero and such an effect.
 //! - *Less* and *more* hold if the whole interval has that sign. They are tied if the whole
 //!   interval is within ±5 %.
 //! - A *value* holds if the whole interval is within a quarter of it, does not hold if the whole
