@@ -226,7 +226,7 @@ bench: tools
 	@"$${CARGO_TARGET_DIR:-target}/release/squall-lab" bench
 
 # The pictures of the documents: the behaviour of schedulers with the same blocks (docs/schedulers.md), and a figure of an
-# experiment (README). A minute of work on two cores.
+# experiment (docs/notebook/measurements.md). A minute of work on two cores.
 LAB = "$${CARGO_TARGET_DIR:-target}/release/squall-lab"
 picture: tools
 	@$(CARGO) build --release --locked -p squall-lab-cli
