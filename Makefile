@@ -245,12 +245,12 @@ findings: tools
 	@$(LAB) repro --all --verdict --markdown docs/findings.md --json out/findings.json --report out/report.html
 	@$(if $(TRACES),$(LAB) repro --all --traces $(TRACES) --markdown docs/recorded.md --beside out/findings.json)
 
-# Squall's tunnel beside MPTCP, SRT, RIST, plain QUIC and plain UDP, as docs/versus.md: four hours on an otherwise
+# Squall's tunnel beside MPTCP, SRT, RIST, plain QUIC and plain UDP, as docs/notebook/versus.md: four hours on an otherwise
 # idle machine. Missing transports are installed if possible, otherwise omitted with a message.
 versus: tools
 	@scripts/install-rivals.sh
 	@$(CARGO) build --release --locked -p squall-cli -p squall-lab-cli
-	@"$${CARGO_TARGET_DIR:-target}/release/squall-lab" versus --keep-awake --page docs/versus.md --json out/versus.json
+	@"$${CARGO_TARGET_DIR:-target}/release/squall-lab" versus --keep-awake --page docs/notebook/versus.md --json out/versus.json
 
 # The relay over TQUIC, which `versus` and `squall-lab versus` run if it is there: a workspace of its own, for it builds BoringSSL.
 tquic: tools

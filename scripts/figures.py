@@ -19,7 +19,7 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ("docs/notebook/", "docs/versus.md", "docs/findings.md", "docs/recorded.md")
+RESULTS = ("docs/notebook/", "docs/findings.md", "docs/recorded.md")
 
 # No measurements, although the rules take them for some: the page (or any), the number, the reason.
 EXCEPTIONS = [
