@@ -17,6 +17,7 @@ mod ledger;
 mod liveness;
 mod messages;
 mod mtu;
+mod paper_files;
 mod parity;
 mod partial;
 mod paths;
