@@ -9,6 +9,8 @@ mod life;
 mod loopback;
 mod memory;
 mod sessions;
+mod side;
+mod stream;
 mod virtual_time;
 
 use std::{
@@ -30,7 +32,7 @@ use figure::Figure;
 #[derive(Args, Clone, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
-    after_help = "Examples:\n  squall-lab bench\n  squall-lab bench --json out/bench.json\n  squall-lab bench life --hours 3\n  squall-lab bench sessions --count 200 --workers 2"
+    after_help = "Examples:\n  squall-lab bench\n  squall-lab bench --json out/bench.json\n  squall-lab bench life --hours 3\n  squall-lab bench sessions --count 200 --workers 2\n  squall-lab bench stream --transport noq"
 )]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
@@ -44,6 +46,7 @@ pub(crate) struct BenchArgs {
 enum Other {
     Life(life::LifeArgs),
     Sessions(sessions::SessionsArgs),
+    Stream(stream::StreamArgs),
 }
 
 /// Runs the command.
@@ -55,6 +58,7 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     match &args.other {
         Some(Other::Life(args)) => return life::run(args),
         Some(Other::Sessions(args)) => return sessions::run(args),
+        Some(Other::Stream(args)) => return stream::run(args),
         None => {}
     }
     // Memory first, while the heap is fresh; loopback last, because it leaves threads behind.

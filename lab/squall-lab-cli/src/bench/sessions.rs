@@ -1,7 +1,6 @@
 //! `squall-lab bench sessions`: many sessions over real sockets, with several workers at the exit.
 
 use std::{
-    fs,
     process::ExitCode,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
@@ -12,9 +11,12 @@ use bytes::Bytes;
 use clap::Args;
 use squall::{Block, BlockOptions, Config, Connect, Endpoint, EndpointConfig, Identity, Session, Trust};
 use squall_terminal::output;
-use tokio::{runtime::Runtime, time::MissedTickBehavior};
+use tokio::time::MissedTickBehavior;
 
-use super::memory::resident_bytes;
+use super::{
+    memory::resident_bytes,
+    side::{Side, quantile},
+};
 
 /// Bytes of a frame: 2 Mbps at 30 frames a second.
 const FRAME: usize = 8333;
@@ -55,37 +57,6 @@ pub(super) struct SessionsArgs {
 
 /// Delays of the frames that a session received during the measurement, in seconds.
 type Delays = Arc<Mutex<Vec<f64>>>;
-
-/// A side: an endpoint on threads of its own.
-struct Side {
-    name: &'static str,
-    runtime: Runtime,
-}
-
-impl Side {
-    fn new(name: &'static str, workers: u8) -> anyhow::Result<Self> {
-        let mut builder = tokio::runtime::Builder::new_multi_thread();
-        let runtime = builder.worker_threads(workers.into()).thread_name(name).enable_all().build()?;
-        Ok(Self { name, runtime })
-    }
-
-    /// Processor time of the side's threads, in seconds.
-    fn spent(&self) -> anyhow::Result<f64> {
-        let mut ticks = 0;
-        for task in fs::read_dir("/proc/self/task").context("processor times of threads need Linux")? {
-            // The thread may have ended.
-            let Ok(line) = fs::read_to_string(task?.path().join("stat")) else { continue };
-            let Some((head, fields)) = line.rsplit_once(')') else { continue };
-            if head.ends_with(self.name) {
-                // User and system time are fields 14 and 15 of the line (proc_pid_stat(5));
-                // `fields` starts with field 3.
-                let times = fields.split_whitespace().skip(11).take(2);
-                ticks += times.filter_map(|time| time.parse::<u64>().ok()).sum::<u64>();
-            }
-        }
-        Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
-    }
-}
 
 /// Runs the command.
 pub(super) fn run(args: &SessionsArgs) -> anyhow::Result<ExitCode> {
@@ -237,11 +208,6 @@ fn fairness(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();
     sum * sum / (shares.len() as f64 * squares)
-}
-
-fn quantile(values: &mut [f64], q: f64) -> f64 {
-    let at = ((values.len() - 1) as f64 * q) as usize;
-    *values.select_nth_unstable_by(at, f64::total_cmp).1
 }
 
 #[cfg(test)]
