@@ -64,6 +64,34 @@ fn a_block_that_grew_comes_whole_to_those_who_take_it_so() {
 }
 
 #[test]
+fn bytes_appended_in_quick_succession_share_packets() {
+    within(async || {
+        let (_endpoint, client, server) = pair(Config::default()).await;
+        let receiver = server.receiver([Channel::default()]);
+        let sent = || client.paths()[0].stats.sent_packets;
+        let mut least = u64::MAX;
+        // On a busy machine, pieces may be further apart than they wait for each other.
+        for _ in 0..20 {
+            let mut writer = client.open(BlockOptions::new()).await.expect("the session lasts");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            let before = sent();
+            for _ in 0..10 {
+                writer.append(pattern(100, 4)).await.expect("is open");
+                tokio::task::yield_now().await;
+            }
+            let mut got = 0;
+            while got < 1_000 {
+                got += next_part(&receiver).await.data.len();
+            }
+            least = least.min(sent() - before);
+            writer.finish().expect("has bytes");
+            while !next_part(&receiver).await.is_last {}
+        }
+        assert!(least <= 3, "{least} packets for ten pieces of 100 bytes");
+    });
+}
+
+#[test]
 fn a_writer_that_is_dropped_cancels_its_block() {
     within(async || {
         let (_endpoint, client, server) = pair(Config::default()).await;

@@ -183,6 +183,7 @@ impl Driver {
         }
         let mut out = std::mem::take(&mut self.out);
         let more = self.turn(cx, None, |turn| {
+            turn.core.take_changes();
             drive::take_in(turn);
             let more = drive::send_out(turn, MAX_TRANSMITS, &mut out);
             turn.core.flushes += u64::from(!more);
@@ -190,6 +191,13 @@ impl Driver {
         });
         self.out = out;
         more
+    }
+
+    /// Returns `true` if there are only bytes of growing blocks to send, and more may join them.
+    fn waits_for_growth(&self) -> bool {
+        let mut core = self.shared.lock();
+        let now = Instant::now();
+        core.growth_due().is_some_and(|due| now < due) && core.due().is_none_or(|due| now < due)
     }
 
     /// Drives the core, which stays locked during the call.
@@ -327,15 +335,16 @@ impl Future for Driver {
         this.manage_paths(cx);
         for _ in 0..MAX_TURNS {
             let mut busy = this.receive(cx);
-            busy |= this.transmit(cx);
+            if busy || !this.waits_for_growth() {
+                busy |= this.transmit(cx);
+            }
             let at = {
                 let mut core = shared.lock();
                 busy |= core.announce();
                 if this.is_done(&core) {
                     return Poll::Ready(());
                 }
-                let due = core.proto.poll_timeout().into_iter().chain(this.ends_at);
-                due.chain(core.radios.due()).chain(core.meters.due()).min()
+                core.due().into_iter().chain(this.ends_at).chain(core.growth_due()).min()
             };
             if !busy && !this.timer.poll(cx, at) {
                 return Poll::Pending;

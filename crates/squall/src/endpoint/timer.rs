@@ -9,13 +9,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Shortest time between setting the timer and its firing. Packets due a few microseconds apart
-/// leave together, which costs far less than sending them one by one.
-const GRANULE: Duration = Duration::from_micros(200);
+/// Shortest time between setting the timer and its firing. Packets that the pacer releases within
+/// it leave together: each wake-up costs as much as several packets.
+const GRANULE: Duration = Duration::from_micros(500);
 
 /// Wakes a task at a given time.
 pub(crate) struct Timer {
     clock: Clock,
+    /// Time at which the clock fires.
     set: Option<Instant>,
 }
 
@@ -25,21 +26,26 @@ impl Timer {
     }
 
     /// Returns `true` if the time has come; otherwise the task is woken then. `None` means never.
+    ///
+    /// A time later than the last one leaves the clock as it is: it is cheaper to be woken once in
+    /// vain than to set the clock for every packet that postpones a timeout.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, at: Option<Instant>) -> bool {
         let Some(at) = at else { return false };
-        let now = Instant::now();
-        if at <= now {
-            return true;
-        }
-        if self.set != Some(at) {
-            self.set = Some(at);
-            self.clock.set((at - now).max(GRANULE));
-        }
-        let due = self.clock.poll(cx).is_ready();
-        if due {
+        loop {
+            let now = Instant::now();
+            if at <= now {
+                return true;
+            }
+            let fires = at.max(now + GRANULE);
+            if self.set.is_none_or(|set| fires < set) {
+                self.clock.set(fires - now);
+                self.set = Some(fires);
+            }
+            if self.clock.poll(cx).is_pending() {
+                return false;
+            }
             self.set = None;
         }
-        due
     }
 }
 
@@ -104,7 +110,11 @@ mod fine {
                 let Poll::Ready(Ok(mut ready)) = file.poll_read_ready(cx) else { return Poll::Pending };
                 let mut expirations = [0; 8];
                 match ready.try_io(|file| Ok(rustix::io::read(file, &mut expirations)?)) {
-                    Ok(Ok(_)) => return Poll::Ready(()),
+                    Ok(Ok(_)) => {
+                        // It fires once.
+                        ready.clear_ready();
+                        return Poll::Ready(());
+                    }
                     // The timer was set again before it was read.
                     Err(_would_block) => {}
                     Ok(Err(_)) => return Poll::Pending,

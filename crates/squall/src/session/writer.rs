@@ -9,8 +9,8 @@ use super::reference::SessionRef;
 use crate::BlockHandle;
 
 /// A block that was opened with [`Session::open`](crate::Session::open) and is written while its
-/// bytes are produced: a picture during its encoding, a file during reading. Written bytes leave at
-/// once if the paths have room.
+/// bytes are produced: a picture during its encoding, a file during reading. Written bytes leave
+/// within half a millisecond if the paths have room, the last ones at once.
 ///
 /// The block is complete for its receiver once it is [finished](Self::finish); a receiver can also
 /// take it [in parts](crate::Session::receiver). Its deadline counts from the opening. Dropping the
@@ -57,9 +57,8 @@ impl BlockWriter {
     }
 
     /// Appends bytes, and waits for room when the queue is full
-    /// ([`Config::queued_bytes`](crate::Config::queued_bytes)). Pieces of at least a packet (1,200
-    /// bytes) cost the least, because written bytes leave at once, if necessary in a packet that is
-    /// not full.
+    /// ([`Config::queued_bytes`](crate::Config::queued_bytes)). Bytes wait up to half a millisecond
+    /// for further ones, to leave in full packets.
     ///
     /// Cancel safe: either all of the bytes were appended or none.
     ///

@@ -5,7 +5,7 @@ use std::{
     net::SocketAddr,
     sync::Arc,
     task::Waker,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -32,6 +32,13 @@ use crate::{
 
 /// Largest number of waiting packets from other workers; further ones are dropped.
 const MAX_HANDED: usize = 256;
+
+/// Longest wait of bytes appended to an open block, so that they leave in full packets and few calls.
+/// The last bytes of a block do not wait. A packet takes as long on a link of 24 Mbps.
+const GROWTH_WAIT: Duration = Duration::from_micros(500);
+
+/// Appended bytes from which on none wait: ten packets.
+const GROWTH_BYTES: usize = 12_000;
 
 /// Close code of a session that is not accepted.
 const NOT_ACCEPTED: u32 = 2;
@@ -65,6 +72,16 @@ pub(crate) struct Core {
     /// Sessions with a task that waits for room, or for the end of all blocks.
     waiting: Vec<SessionId>,
     waker: Option<Waker>,
+    /// A change other than growth has not been processed yet.
+    is_changed: bool,
+    growth: Option<Growth>,
+}
+
+/// Bytes appended to open blocks since the last transmission.
+struct Growth {
+    bytes: usize,
+    /// Latest time of their transmission.
+    due: Instant,
 }
 
 impl Core {
@@ -87,6 +104,8 @@ impl Core {
             flushes: 0,
             send_error: None,
             waker: None,
+            is_changed: false,
+            growth: None,
         }
     }
 
@@ -104,9 +123,44 @@ impl Core {
 
     /// Wakes the driver, to process a change.
     pub(crate) fn wake(&mut self) {
+        self.is_changed = true;
+        self.rouse();
+    }
+
+    fn rouse(&mut self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
+    }
+
+    /// Notes appended bytes, for which the driver is woken once.
+    fn grow(&mut self, bytes: usize) {
+        let is_first = self.growth.is_none();
+        let due = || Instant::now() + GROWTH_WAIT;
+        let growth = self.growth.get_or_insert_with(|| Growth { bytes: 0, due: due() });
+        growth.bytes += bytes;
+        if growth.bytes >= GROWTH_BYTES {
+            self.wake();
+        } else if is_first {
+            self.rouse();
+        }
+    }
+
+    /// Returns the latest time for the transmission of appended bytes, if nothing else is due before.
+    pub(crate) fn growth_due(&self) -> Option<Instant> {
+        self.growth.as_ref().filter(|_| !self.is_changed).map(|growth| growth.due)
+    }
+
+    /// Returns the time at which a session, a radio or a meter needs a turn.
+    pub(crate) fn due(&mut self) -> Option<Instant> {
+        let due = self.proto.poll_timeout().into_iter().chain(self.radios.due());
+        due.chain(self.meters.due()).min()
+    }
+
+    /// Notes that all changes are being processed.
+    pub(crate) fn take_changes(&mut self) {
+        self.is_changed = false;
+        self.growth = None;
     }
 
     /// Queues a packet that another worker received.
@@ -166,7 +220,7 @@ impl Core {
         }
         let (handle, outcome) = BlockHandle::new(opened?);
         state.outcomes.insert(handle.id(), outcome);
-        self.wake();
+        self.grow(0);
         Ok(handle)
     }
 
@@ -182,7 +236,7 @@ impl Core {
         let len = data.len();
         let appended = session.append(block, data);
         match &appended {
-            Ok(()) => self.wake(),
+            Ok(()) => self.grow(len),
             Err(WriteError::Full(_)) if wait => {
                 if let Some(state) = self.sessions.get_mut(&id) {
                     let other = state.append_blocked.unwrap_or(len);
