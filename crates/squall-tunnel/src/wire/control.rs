@@ -276,7 +276,7 @@ mod tests {
         bytes.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Test vectors of `docs/tunnel.md`.
+    /// Test vectors of `tests/vectors/0.1.0.txt`, and for GOAWAY of `docs/tunnel.md`.
     #[test]
     fn messages_are_written_as_documented() {
         let cases = [

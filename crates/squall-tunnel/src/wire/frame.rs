@@ -351,7 +351,7 @@ pub(crate) mod tests {
         listed(datagrams).into_iter().map(|(offset, bytes)| (offset, whole(bytes))).collect()
     }
 
-    /// Test vectors of `docs/tunnel.md`.
+    /// Test vectors of `tests/vectors/0.1.0.txt`.
     #[test]
     fn a_frame_is_written_as_documented() {
         let mut frame = Frame::new(at_ms(1_000), 0);
