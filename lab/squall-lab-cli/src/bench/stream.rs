@@ -51,7 +51,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// counted. Both sides are in one process, over loopback, unless one is chosen by --listen or --to.
 #[derive(Args, Clone, Debug)]
 #[command(
-    after_help = "Examples:\n  squall-lab bench stream\n  squall-lab bench stream --transport noq --rate 12mbps\n  squall-lab shell --link rate=20mbps,delay=20ms --link rate=20mbps,delay=40ms \\\n      --server 'sh -c \"squall-lab bench stream --listen $SQUALL_SERVER:7000 --identity /tmp/bench.pem\"' \\\n      --client 'sh -c \"squall-lab bench stream --to $SQUALL_SERVER:7000 --identity /tmp/bench.pem --over $SQUALL_CLIENT\"'"
+    after_help = "Examples:\n  squall-lab bench stream\n  squall-lab bench stream --transport noq --rate 12mbps\n  squall-lab shell --link rate=20mbps,delay=20ms --link rate=20mbps,delay=40ms \\\n      --server 'squall-lab bench stream --listen $SQUALL_SERVER:7000 --identity /tmp/bench.pem' \\\n      --client 'squall-lab bench stream --to $SQUALL_SERVER:7000 --identity /tmp/bench.pem --over $SQUALL_CLIENT'"
 )]
 pub(super) struct StreamArgs {
     /// Transport of the frames
