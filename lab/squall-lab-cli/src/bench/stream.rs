@@ -51,7 +51,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// counted. Both sides are in one process, over loopback, unless one is chosen by --listen or --to.
 #[derive(Args, Clone, Debug)]
 #[command(
-    after_help = "Examples:\n  squall-lab bench stream\n  squall-lab bench stream --transport noq --rate 12mbps\n  squall-lab shell --link rate=20mbps,delay=20ms --link rate=20mbps,delay=40ms \\\n      --server 'squall-lab bench stream --listen $SQUALL_SERVER:7000 --identity /tmp/bench.pem' \\\n      --client 'squall-lab bench stream --to $SQUALL_SERVER:7000 --identity /tmp/bench.pem --over $SQUALL_CLIENT'"
+    after_help = "Examples:\n  squall-lab bench stream\n  squall-lab bench stream --transport noq --rate 12mbps\n  squall-lab shell --link rate=20mbps,delay=20ms --link rate=20mbps,delay=40ms \\\n      --server 'squall-lab bench stream --listen $SQUALL_SERVER:7000 --identity id' \\\n      --client 'squall-lab bench stream --to $SQUALL_SERVER:7000 --identity id'"
 )]
 pub(super) struct StreamArgs {
     /// Transport of the frames
@@ -70,7 +70,7 @@ pub(super) struct StreamArgs {
     #[arg(long, value_name = "ADDR", requires = "identity")]
     to: Option<SocketAddr>,
     /// Local addresses of the paths
-    #[arg(long, value_name = "ADDR,...", value_delimiter = ',', default_values_t = [IpAddr::from([127, 0, 0, 1]), IpAddr::from([127, 0, 0, 2])])]
+    #[arg(long, env = "SQUALL_CLIENT", value_name = "ADDR,...", value_delimiter = ',', default_values_t = [IpAddr::from([127, 0, 0, 1]), IpAddr::from([127, 0, 0, 2])])]
     over: Vec<IpAddr>,
     /// Certificate and key of the receiver, which creates them; both sides read the file
     #[arg(long, value_name = "FILE")]
