@@ -51,7 +51,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// counted. Both sides are in one process, over loopback, unless one is chosen by --listen or --to.
 #[derive(Args, Clone, Debug)]
 #[command(
-    after_help = "Examples:\n  squall-lab bench stream\n  squall-lab bench stream --transport noq --rate 12mbps\n  squall-lab shell --link rate=20mbps,delay=20ms --link rate=20mbps,delay=40ms \\\n      --server 'squall-lab bench stream --listen $SQUALL_SERVER:7000 --identity id' \\\n      --client 'squall-lab bench stream --to $SQUALL_SERVER:7000 --identity id'"
+    after_help = "Examples:\n  squall-lab bench stream\n  squall-lab bench stream --transport noq --rate 12mbps\n  squall-lab shell --link rate=20mbps,delay=20ms --link rate=20mbps,delay=40ms \\\n      --server 'squall-lab bench stream --listen $SQUALL_SERVER:7000' \\\n      --client 'squall-lab bench stream --to $SQUALL_SERVER:7000'"
 )]
 pub(super) struct StreamArgs {
     /// Transport of the frames
@@ -64,17 +64,17 @@ pub(super) struct StreamArgs {
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(4..=3600))]
     seconds: u16,
     /// Only receive, at this address
-    #[arg(long, value_name = "ADDR", conflicts_with = "to", requires = "identity")]
+    #[arg(long, value_name = "ADDR", conflicts_with = "to")]
     listen: Option<SocketAddr>,
     /// Only send, to this address
-    #[arg(long, value_name = "ADDR", requires = "identity")]
+    #[arg(long, value_name = "ADDR")]
     to: Option<SocketAddr>,
     /// Local addresses of the paths
     #[arg(long, env = "SQUALL_CLIENT", value_name = "ADDR,...", value_delimiter = ',', default_values_t = [IpAddr::from([127, 0, 0, 1]), IpAddr::from([127, 0, 0, 2])])]
     over: Vec<IpAddr>,
-    /// Certificate and key of the receiver, which creates them; both sides read the file
-    #[arg(long, value_name = "FILE")]
-    identity: Option<PathBuf>,
+    /// Certificate and key of a receiver in another process, which creates the file; both read it
+    #[arg(long, value_name = "FILE", default_value = "bench.pem")]
+    identity: PathBuf,
 }
 
 /// A transport for frames.
@@ -100,7 +100,8 @@ type Delays = Arc<Mutex<Vec<f64>>>;
 /// Runs the command.
 pub(super) fn run(args: &StreamArgs) -> anyhow::Result<ExitCode> {
     let folder = tempfile::tempdir()?;
-    let file = args.identity.clone().unwrap_or_else(|| folder.path().join("identity.pem"));
+    let is_alone = args.listen.is_none() && args.to.is_none();
+    let file = if is_alone { folder.path().join("identity.pem") } else { args.identity.clone() };
     let delays = Delays::default();
     let sink = args.to.is_none().then(|| sink(args, &file, &delays)).transpose()?;
     let source = match (args.listen, args.to, &sink) {
@@ -342,7 +343,7 @@ mod tests {
                 listen: None,
                 to: None,
                 over: [[127, 0, 0, 1], [127, 0, 0, 2]].map(IpAddr::from).to_vec(),
-                identity: None,
+                identity: PathBuf::new(),
             };
             run(&args).expect("it is measured");
         }
