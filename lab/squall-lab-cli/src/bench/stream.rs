@@ -11,14 +11,16 @@ use std::{
 use anyhow::{Context as _, bail, ensure};
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
-use rustix::time::{ClockId, clock_gettime};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 use squall::{BlockOptions, Config, Connect, Endpoint, Identity, Trust};
 use squall_terminal::output;
 use squall_units::Rate;
 use tokio::sync::mpsc;
 
-use super::side::{Side, quantile};
+use super::{
+    clock::since_start,
+    side::{Side, quantile},
+};
 
 /// Frames per second.
 const FPS: u32 = 30;
@@ -139,16 +141,10 @@ pub(super) fn run(args: &StreamArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Time since the start of the system, in nanoseconds: the same for all processes.
-fn now() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
 fn arrived(delays: &Delays, frame: &[u8]) {
     let Some((taken, _)) = frame.split_first_chunk::<8>() else { return };
-    let delay = now().saturating_sub(u64::from_be_bytes(*taken));
-    delays.lock().unwrap_or_else(PoisonError::into_inner).push(delay as f64);
+    let delay = since_start().saturating_sub(Duration::from_nanos(u64::from_be_bytes(*taken)));
+    delays.lock().unwrap_or_else(PoisonError::into_inner).push(delay.as_nanos() as f64);
 }
 
 /// Starts the receiver; returns the address at which it listens.
@@ -232,7 +228,7 @@ fn film(rate: Rate, seconds: u16, give: &mpsc::UnboundedSender<Piece>) {
         let due = start + Duration::from_secs(1) / FPS * number;
         sleep_until(due);
         let mut frame = vec![0x5a; bytes.max(8)];
-        frame[..8].copy_from_slice(&now().to_be_bytes());
+        frame[..8].copy_from_slice(&(since_start().as_nanos() as u64).to_be_bytes());
         let frame = Bytes::from(frame);
         for from in (0..frame.len()).step_by(PIECE) {
             sleep_until(due + Duration::from_nanos(from as u64 * 8 * 1_000_000_000 / GROWTH));
