@@ -146,15 +146,19 @@ impl Socket {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(_)) | Poll::Pending => return Poll::Pending,
             }
+            let mut count = 0;
             let received = self.io.try_io(Interest::READABLE, || {
                 let (mut slices, meta) = buffers.split(self.state.gro_segments().get());
-                self.state.recv((&self.io).into(), &mut slices, meta)
+                count = self.state.recv((&self.io).into(), &mut slices, meta)?;
+                // A batch that is not full has emptied the socket: a second call would only say so.
+                if count < BATCH_SIZE { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
             });
             match received {
-                Ok(count) => {
+                _ if count > 0 => {
                     self.read_errors = 0;
                     return Poll::Ready(count);
                 }
+                Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => {
                     self.read_errors += 1;
