@@ -3,11 +3,13 @@
 mod clock;
 mod crowd;
 mod decision;
+mod ends;
 mod figure;
 mod heap;
 mod life;
 mod loopback;
 mod memory;
+mod request;
 mod sessions;
 mod side;
 mod stream;
@@ -32,7 +34,7 @@ use figure::Figure;
 #[derive(Args, Clone, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
-    after_help = "Examples:\n  squall-lab bench\n  squall-lab bench --json out/bench.json\n  squall-lab bench life --hours 3\n  squall-lab bench sessions --count 200 --workers 2\n  squall-lab bench stream --transport noq"
+    after_help = "Examples:\n  squall-lab bench\n  squall-lab bench --json out/bench.json\n  squall-lab bench life --hours 3\n  squall-lab bench request\n  squall-lab bench sessions --count 200 --workers 2\n  squall-lab bench stream --transport noq"
 )]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
@@ -45,6 +47,7 @@ pub(crate) struct BenchArgs {
 #[derive(Clone, Debug, Subcommand)]
 enum Other {
     Life(life::LifeArgs),
+    Request(request::RequestArgs),
     Sessions(sessions::SessionsArgs),
     Stream(stream::StreamArgs),
 }
@@ -57,6 +60,7 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     }
     match &args.other {
         Some(Other::Life(args)) => return life::run(args),
+        Some(Other::Request(args)) => return request::run(args),
         Some(Other::Sessions(args)) => return sessions::run(args),
         Some(Other::Stream(args)) => return stream::run(args),
         None => {}
