@@ -263,7 +263,7 @@ impl Session {
             if is_step {
                 // One of the two clocks was stopped. All paths have the same two.
                 self.conn.paths.iter_mut().for_each(|path| path.delay.forget());
-                self.conn.paths[id].delay.sample(reported.delay);
+                self.conn.paths[id].delay.sample(reported.delay, Span::ZERO);
             }
             let (now, written) = (self.instant(at), self.instant(written));
             let clock = *self.conn.clock();
@@ -481,9 +481,8 @@ impl Session {
                 continue;
             }
             if let Some(id) = self.conn.paths.find(sample.path) {
-                let path = &mut self.conn.paths[id];
-                path.delay.sample(sample.delay);
-                path.reported = Some(Reported { at, delay: sample.delay, departure: sample.departure });
+                let reported = Reported { at, delay: sample.delay, departure: sample.departure };
+                self.conn.paths[id].on_report(reported);
             }
         }
         if self.peer.on_feedback(feedback.sequence) {
