@@ -2,6 +2,7 @@
 //! class.
 
 use std::{
+    hash::{BuildHasher, RandomState},
     io,
     sync::{Arc, atomic::Ordering::Relaxed},
 };
@@ -11,7 +12,7 @@ use crate::{
     config::{TrafficClass, flow_name},
     media::Class,
     tun::{Packet, Table, Tun},
-    wire::frame::Frame,
+    wire::frame::{Frame, STRANDS},
 };
 
 /// Maximum number of packets that are read before other tasks run.
@@ -25,15 +26,18 @@ struct ClassFlows {
     table: Arc<Table>,
     /// Flows by entry and traffic class.
     flows: Vec<[Option<Arc<Flow>>; TrafficClass::ALL.len()]>,
+    /// Selects strands.
+    hash: RandomState,
 }
 
 /// Reads packets until the task is aborted or the device fails.
 pub(crate) async fn run(tun: Arc<Tun>, registry: Arc<Registry>) -> Result<(), String> {
     let mut changed = registry.subscribe();
     let mut buffer = vec![0; MAX_PACKET];
+    let hash = RandomState::new();
     loop {
         changed.borrow_and_update();
-        let classes = ClassFlows::new(tun.table(), &registry);
+        let classes = ClassFlows::new(tun.table(), &registry, hash.clone());
         while !changed.has_changed().unwrap_or(false) {
             tokio::select! {
                 biased;
@@ -75,16 +79,23 @@ fn send(tun: &Tun, classes: &ClassFlows, bytes: &[u8]) {
     let mut frame = Frame::new(now, 0);
     frame.push(now, bytes);
     (frame.class, frame.ends) = (Class::Data, true);
+    frame.strand = classes.strand(&packet);
     flow.enters();
     flow.dispatch(frame);
 }
 
 impl ClassFlows {
-    fn new(table: Arc<Table>, registry: &Registry) -> Self {
+    fn new(table: Arc<Table>, registry: &Registry, hash: RandomState) -> Self {
         let flow = |name: &str, class| registry.get(&flow_name(name, class));
         let flows =
             table.peers().iter().map(|peer| TrafficClass::ALL.map(|class| flow(&peer.name, class))).collect();
-        Self { table, flows }
+        Self { table, flows, hash }
+    }
+
+    /// Returns the strand of a packet: that of its connection.
+    fn strand(&self, packet: &Packet) -> u16 {
+        let Packet { source, destination, protocol, ports, .. } = *packet;
+        (self.hash.hash_one((source, destination, protocol, ports)) % u64::from(STRANDS)) as u16
     }
 
     /// Returns the flow of a packet, if an entry owns its destination.

@@ -21,7 +21,11 @@ use squall_units::{Span, Time};
 use tokio::sync::Notify;
 
 use super::{Flow, counters::Outcome, why::Recorder};
-use crate::{media::Class, tenant::meter::Direction, wire::frame::Frame};
+use crate::{
+    media::Class,
+    tenant::meter::Direction,
+    wire::frame::{self, Frame},
+};
 
 /// Time limit for blocks of the previous session to arrive when a flow moves to another one, so
 /// that the receiver gets them in order. A third of the flow's latency if that is less.
@@ -64,10 +68,10 @@ pub(crate) struct SessionSender {
     leaving: AtomicBool,
     /// Notified when another session takes a flow from this one.
     displaced: Notify,
-    /// Number of the next frame and stamp of the last one, by channel. They outlive the uplink of a
+    /// Number of the next frame and stamp of the last one, by channel and strand. They outlive the uplink of a
     /// flow that another session carries meanwhile: the other end keeps the order as long as the
     /// channel belongs to the flow.
-    numbers: Mutex<HashMap<u16, (u64, Option<Time>)>>,
+    numbers: Mutex<HashMap<(u16, u16), (u64, Option<Time>)>>,
     /// Recorder of the blocks, if an address to read the records is configured.
     pub(crate) recorder: Option<Arc<Recorder>>,
 }
@@ -113,7 +117,7 @@ impl SessionSender {
     /// Resets the numbering of a channel that no longer belongs to a flow; the frames of its next
     /// flow are numbered from 0.
     pub(crate) fn forget(&self, channel: u16) {
-        lock(&self.numbers).remove(&channel);
+        lock(&self.numbers).retain(|(of, _), _| *of != channel);
     }
 
     /// Makes the session deliver blocks of a channel in parts, as they grow.
@@ -439,15 +443,16 @@ impl Uplink {
         if flow.pending.load(Relaxed) >= flow.config().max_pending {
             return Err(Outcome::Overflow);
         }
-        let (class, stamp) = (frame.class, frame.stamp);
+        let (class, stamp, strand) = (frame.class, frame.stamp, frame.strand);
         let options = flow.options(&frame, stamp, self.channel).ok_or(Outcome::Unsent)?;
         let mut numbers = lock(&self.sender.numbers);
-        let (next, last) = numbers.entry(self.channel).or_default();
+        let (next, last) = numbers.entry((self.channel, strand)).or_default();
         let since_last = last.map_or(Span::ZERO, |last| stamp - last);
-        let (block, sent) = send(&options, frame.seal(flow.clock.now(), *next, since_last))?;
+        let number = frame::number(strand, *next);
+        let (block, sent) = send(&options, frame.seal(flow.clock.now(), number, since_last))?;
         if let (Some(recorder), Some(reasons)) = (&self.sender.recorder, &flow.reasons) {
             let latency = flow.config().latency_or_default().into();
-            recorder.begin(reasons, (class, stamp, latency), *next, block.0);
+            recorder.begin(reasons, (class, stamp, latency), number, block.0);
         }
         (*next, *last) = (*next + 1, Some(stamp));
         flow.pending.fetch_add(1, Relaxed);
