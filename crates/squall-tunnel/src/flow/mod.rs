@@ -182,6 +182,10 @@ impl Flow {
             Port::Socket(socket) => self.write_to(socket, datagram),
             Port::Tun(port) => port.write(datagram),
         };
+        let packets = match &self.port {
+            Port::Socket(_) => 1,
+            Port::Tun(_) => tun::packets(datagram),
+        };
         let count = match written {
             Written::Yes => {
                 permit.commit();
@@ -192,7 +196,7 @@ impl Flow {
             Written::Refused => &self.counters.unwritten,
             Written::Foreign => &self.counters.foreign,
         };
-        count.fetch_add(1, Relaxed);
+        count.fetch_add(packets, Relaxed);
         true
     }
 
@@ -241,10 +245,10 @@ impl Flow {
         }
     }
 
-    /// Counts a datagram that enters here.
-    pub(crate) fn enters(&self) {
+    /// Counts datagrams that enter here.
+    pub(crate) fn enters(&self, datagrams: u64) {
         self.used();
-        self.counters.datagrams_in.fetch_add(1, Relaxed);
+        self.counters.datagrams_in.fetch_add(datagrams, Relaxed);
     }
 
     /// Notes the time at which a datagram enters or leaves.

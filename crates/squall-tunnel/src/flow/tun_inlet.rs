@@ -1,4 +1,4 @@
-//! Reads the packets of a TUN device, and sends each through the flow of its entry and traffic
+//! Reads the packets of a TUN device, and sends each, or each burst, through the flow of its entry and traffic
 //! class.
 
 use std::{
@@ -11,15 +11,15 @@ use super::{Flow, Registry};
 use crate::{
     config::{TrafficClass, flow_name},
     media::Class,
-    tun::{Packet, Table, Tun},
+    tun::{self, Packet, SEGMENT, Table, Tun},
     wire::frame::{Frame, STRANDS},
 };
 
 /// Maximum number of packets that are read before other tasks run.
 const BATCH: usize = 64;
 
-/// Maximum size of a packet in bytes.
-const MAX_PACKET: usize = 65_536;
+/// Maximum size of a burst with the header of the kernel, in bytes.
+const MAX_READ: usize = 65_536 + 10;
 
 /// Flows of the entries.
 struct ClassFlows {
@@ -33,7 +33,7 @@ struct ClassFlows {
 /// Reads packets until the task is aborted or the device fails.
 pub(crate) async fn run(tun: Arc<Tun>, registry: Arc<Registry>) -> Result<(), String> {
     let mut changed = registry.subscribe();
-    let mut buffer = vec![0; MAX_PACKET];
+    let mut buffer = vec![0; MAX_READ];
     let hash = RandomState::new();
     loop {
         changed.borrow_and_update();
@@ -53,8 +53,8 @@ pub(crate) async fn run(tun: Arc<Tun>, registry: Arc<Registry>) -> Result<(), St
 
 fn read_batch(tun: &Tun, classes: &ClassFlows, buffer: &mut [u8]) -> Result<(), String> {
     for _ in 0..BATCH {
-        match tun.read(buffer) {
-            Ok(length) => send(tun, classes, &buffer[..length]),
+        match tun.read(buffer, |record| send(tun, classes, record)) {
+            Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
             Err(error) => return Err(format!("the device cannot be read: {error}")),
         }
@@ -62,9 +62,10 @@ fn read_batch(tun: &Tun, classes: &ClassFlows, buffer: &mut [u8]) -> Result<(), 
     Ok(())
 }
 
-/// Sends a packet of this machine to the other end.
-fn send(tun: &Tun, classes: &ClassFlows, bytes: &[u8]) {
-    let Some(packet) = Packet::parse(bytes).filter(|packet| !classes.table.is_of_the_link(packet)) else {
+/// Sends a record of this machine to the other end.
+fn send(tun: &Tun, classes: &ClassFlows, record: &[u8]) {
+    let packet = record.get(SEGMENT..).and_then(Packet::parse);
+    let Some(packet) = packet.filter(|packet| !classes.table.is_of_the_link(packet)) else {
         return;
     };
     if tun.is_exit(packet.destination, packet.ports.map(|(_, port)| port)) {
@@ -77,10 +78,10 @@ fn send(tun: &Tun, classes: &ClassFlows, bytes: &[u8]) {
     };
     let now = flow.clock.now();
     let mut frame = Frame::new(now, 0);
-    frame.push(now, bytes);
+    frame.push(now, record);
     (frame.class, frame.ends) = (Class::Data, true);
     frame.strand = classes.strand(&packet);
-    flow.enters();
+    flow.enters(tun::packets(record));
     flow.dispatch(frame);
 }
 

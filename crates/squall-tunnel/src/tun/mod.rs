@@ -7,6 +7,7 @@
 //! sender may be hostile, so the receiver filters.
 
 mod device;
+mod offload;
 mod packet;
 mod table;
 
@@ -21,10 +22,16 @@ use std::{
 
 use squall_observe::{clock::lock, status::TunStatus};
 
-use self::device::Io;
 pub use self::device::TunError;
+use self::{
+    device::Io,
+    offload::{Cut, Read},
+};
 pub(crate) use self::{packet::Packet, table::Table};
 use crate::config::{Config, TunConfig};
+
+/// Bytes before each packet in the tunnel: the size of the segments of a burst.
+pub(crate) const SEGMENT: usize = 2;
 
 /// A TUN device and the routing of its packets.
 pub(crate) struct Tun {
@@ -78,18 +85,33 @@ impl Port {
         &self.tun.config.device
     }
 
-    /// Writes a packet to the device.
-    pub(crate) fn write(&self, bytes: &[u8]) -> Written {
+    /// Writes a [record](Tun::read) to the device.
+    pub(crate) fn write(&self, record: &[u8]) -> Written {
+        let Some((bytes, cut)) = parse(record) else { return Written::Refused };
         let Some(packet) = Packet::parse(bytes) else { return Written::Refused };
         if !self.tun.table().admits(&self.peer, &packet) {
             return Written::Foreign;
         }
-        match self.tun.io.write(bytes) {
-            Ok(_) => Written::Yes,
+        match self.tun.io.write(bytes, cut) {
+            Ok(()) => Written::Yes,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Written::Later,
             Err(_) => Written::Refused,
         }
     }
+}
+
+/// Returns the packet of a record, with its cut if it is a burst; `None` if it cannot be cut.
+fn parse(record: &[u8]) -> Option<(&[u8], Option<Cut>)> {
+    let (segment, packet) = record.split_first_chunk::<SEGMENT>()?;
+    match u16::from_be_bytes(*segment) {
+        0 => Some((packet, None)),
+        segment => Some((packet, Some(Cut::of(packet, segment)?))),
+    }
+}
+
+/// Returns the number of packets of a record.
+pub(crate) fn packets(record: &[u8]) -> u64 {
+    parse(record).and_then(|(packet, cut)| Some(cut?.segments(packet))).unwrap_or(1) as u64
 }
 
 impl Tun {
@@ -137,9 +159,24 @@ impl Tun {
         self.io.readable().await
     }
 
-    /// Reads a packet, if there is one.
-    pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.io.read(buffer)
+    /// Reads a packet or a burst, if there is one, and passes it as it travels: behind the size of
+    /// its segments, which is 0 for a packet.
+    pub(crate) fn read(&self, buffer: &mut [u8], mut take: impl FnMut(&[u8])) -> io::Result<()> {
+        let Some(read) = self.io.read(buffer)? else { return Ok(()) };
+        let mut pass = |packet: &[u8], segment: u16| {
+            let mut record = Vec::with_capacity(SEGMENT + packet.len());
+            record.extend_from_slice(&segment.to_be_bytes());
+            record.extend_from_slice(packet);
+            take(&record);
+        };
+        match read {
+            Read::Packet(packet) => pass(packet, 0),
+            Read::Burst(packet, cut) => match cut.in_record(packet) {
+                Some(segment) => pass(packet, segment),
+                None => cut.split(packet, |packet| pass(packet, 0)),
+            },
+        }
+        Ok(())
     }
 
     pub(crate) fn status(&self) -> TunStatus {
