@@ -1,6 +1,7 @@
 //! One end of a flow: its socket, which outlives sessions, and its queue into the current session.
 
 mod counters;
+mod fair;
 pub(crate) mod gather;
 mod inlet;
 mod live;
@@ -282,6 +283,9 @@ impl Flow {
         if self.pending.fetch_sub(1, Relaxed) == 1 {
             self.idle.notify_one();
         }
+        if let Port::Tun(port) = &self.port {
+            port.announce_room();
+        }
         self.counters.ended(class, outcome, bytes);
     }
 
@@ -301,6 +305,7 @@ impl Flow {
         let config = self.config();
         let age = (self.clock.now() - stamp).into();
         let left = config.latency_or_default().checked_sub(age).filter(|left| !left.is_zero())?;
+        let left = if frame.is_urgent { left * 3 / 4 } else { left };
         let options = BlockOptions::new()
             .channel(Channel::new(channel))
             .depends(frame.depends)

@@ -13,8 +13,8 @@ use std::{
 
 use bytes::Bytes;
 use squall::{
-    Block, BlockHandle, BlockId, BlockOptions, BlockWriter, Channel, OpenError, Receiver, SendError, Session,
-    WriteError,
+    Block, BlockHandle, BlockId, BlockOptions, BlockWriter, Channel, OpenError, PathInfo, PathStats,
+    Receiver, SendError, Session, WriteError, sched::PathState,
 };
 use squall_observe::clock::lock;
 use squall_units::{Span, Time};
@@ -72,6 +72,8 @@ pub(crate) struct SessionSender {
     /// flow that another session carries meanwhile: the other end keeps the order as long as the
     /// channel belongs to the flow.
     numbers: Mutex<HashMap<(u16, u16), (u64, Option<Time>)>>,
+    /// Room for packets of a TUN device, and the time of its measurement.
+    room: Mutex<Option<(Time, Room)>>,
     /// Recorder of the blocks, if an address to read the records is configured.
     pub(crate) recorder: Option<Arc<Recorder>>,
 }
@@ -91,6 +93,7 @@ impl SessionSender {
             leaving: AtomicBool::new(false),
             displaced: Notify::new(),
             numbers: Mutex::default(),
+            room: Mutex::default(),
             recorder,
         }
     }
@@ -125,6 +128,16 @@ impl SessionSender {
         self.receiver.add(Channel::new(channel));
     }
 
+    /// Returns the room for packets of a TUN device.
+    fn room(&self, now: Time) -> Room {
+        let mut kept = lock(&self.room);
+        let kept = match &mut *kept {
+            Some((measured, room)) if now < *measured + Room::MAX_AGE => room,
+            kept => &mut kept.insert((now, Room::of(&self.session.paths()))).1,
+        };
+        Room { unsent: self.session.unsent_bytes(), ..*kept }
+    }
+
     fn send(&self, options: &BlockOptions, data: Bytes) -> Result<BlockHandle, Outcome> {
         self.session.try_send(Block::with(data, options.clone())).map_err(|error| match error {
             SendError::Closed(_) => Outcome::Closed,
@@ -137,6 +150,45 @@ impl SessionSender {
             OpenError::Closed(_) => Outcome::Closed,
             _ => Outcome::Overflow,
         })
+    }
+}
+
+/// Room for packets of a TUN device in a session. More would only wait there, where they can
+/// neither be dropped nor overtaken.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Room {
+    /// Bytes that no path has taken.
+    pub(super) unsent: u64,
+    /// Unsent bytes up to which the session gets more.
+    pub(super) limit: u64,
+    /// Bytes that the paths carry in a millisecond.
+    pub(super) per_ms: u64,
+}
+
+impl Room {
+    /// Time for which a measurement of the paths is valid.
+    const MAX_AGE: Span = Span::from_millis(5);
+
+    /// Time that the unsent bytes last: until the next acknowledgement, or the next tick of the
+    /// timer.
+    const AHEAD_MS: u64 = 3;
+
+    /// Bytes for which there is always room: a few packets, without which no path is measured.
+    const LEAST: u64 = 4 * 1_500;
+
+    /// Measures the room over paths: their free windows, the bytes of [`Self::AHEAD_MS`], and those
+    /// that the others carry while a packet on the slowest one arrives. With fewer bytes in view
+    /// schedulers do not use that path: the next bytes would arrive earlier on another.
+    fn of(paths: &[PathInfo]) -> Self {
+        let used = || paths.iter().map(|path| &path.stats).filter(|stats| stats.state == PathState::Active);
+        let rate = |stats: &PathStats| stats.capacity.unwrap_or(stats.delivery_rate) / 8_000;
+        let slowest = used().map(|stats| stats.one_way_delay).max().unwrap_or_default();
+        let ahead = used().map(|stats| {
+            let earlier = slowest.saturating_sub(stats.one_way_delay).as_millis() as u64;
+            stats.window.saturating_sub(stats.in_flight) + rate(stats) * (Self::AHEAD_MS + earlier)
+        });
+        let limit = ahead.sum::<u64>().max(Self::LEAST);
+        Self { unsent: 0, limit, per_ms: used().map(rate).sum() }
     }
 }
 
@@ -218,6 +270,12 @@ impl Flow {
             Some(uplink) => queue.growing = uplink.send(self, queue.growing.take(), frame),
             None => queue.wait(self, frame),
         }
+    }
+
+    /// Returns the room for packets of a TUN device; `None` without a session.
+    pub(super) fn room(&self) -> Option<Room> {
+        let queue = lock(&self.queue);
+        queue.uplink.as_ref().map(|uplink| uplink.sender.room(self.clock.now()))
     }
 
     /// Returns the number of the session that carries the flow, or is about to.

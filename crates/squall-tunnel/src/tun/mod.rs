@@ -21,6 +21,7 @@ use std::{
 };
 
 use squall_observe::{clock::lock, status::TunStatus};
+use tokio::sync::Notify;
 
 pub use self::device::TunError;
 use self::{
@@ -41,6 +42,8 @@ pub(crate) struct Tun {
     table: Mutex<Arc<Table>>,
     /// Address of the exit in the current session, at an entry.
     exit: Mutex<Option<SocketAddr>>,
+    /// Notified when a session may have room for packets.
+    room: Notify,
     /// Packets for addresses that no entry owns.
     pub(crate) unrouted: AtomicU64,
     /// Packets of the tunnel itself that a route directed into the device.
@@ -85,6 +88,11 @@ impl Port {
         &self.tun.config.device
     }
 
+    /// Announces that a session may have room for packets.
+    pub(crate) fn announce_room(&self) {
+        self.tun.room.notify_one();
+    }
+
     /// Writes a [record](Tun::read) to the device.
     pub(crate) fn write(&self, record: &[u8]) -> Written {
         let Some((bytes, cut)) = parse(record) else { return Written::Refused };
@@ -114,6 +122,11 @@ pub(crate) fn packets(record: &[u8]) -> u64 {
     parse(record).and_then(|(packet, cut)| Some(cut?.segments(packet))).unwrap_or(1) as u64
 }
 
+/// Marks the packets of a record with ECN, if their sender supports it. Returns `true` if it does.
+pub(crate) fn mark(record: &mut [u8]) -> bool {
+    record.get_mut(SEGMENT..).is_some_and(packet::mark)
+}
+
 impl Tun {
     /// Opens the device of a configuration, if it has one.
     pub(crate) fn open(config: &Config) -> Result<Option<Arc<Self>>, TunError> {
@@ -125,6 +138,7 @@ impl Tun {
                 config: tun.clone(),
                 table: Mutex::new(Arc::new(Table::new(tun, is_entry))),
                 exit: Mutex::default(),
+                room: Notify::new(),
                 unrouted: AtomicU64::new(0),
                 looped: AtomicU64::new(0),
             }))
@@ -152,6 +166,11 @@ impl Tun {
 
     pub(crate) fn table(&self) -> Arc<Table> {
         lock(&self.table).clone()
+    }
+
+    /// Waits until a session may have room for packets. Cancel safe.
+    pub(crate) async fn room(&self) {
+        self.room.notified().await;
     }
 
     /// Waits for a packet. Cancel safe.

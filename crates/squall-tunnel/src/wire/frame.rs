@@ -59,6 +59,8 @@ pub(crate) struct Frame {
     pub(crate) expected: usize,
     /// Strand of the flow, below [`STRANDS`].
     pub(crate) strand: u16,
+    /// The block goes ahead of others of its flow that wait in the session.
+    pub(crate) is_urgent: bool,
     wire: Vec<u8>,
 }
 
@@ -78,6 +80,7 @@ impl Frame {
             ends: false,
             expected,
             strand: 0,
+            is_urgent: false,
             wire,
         }
     }
