@@ -349,7 +349,7 @@ def test_a_transfer_survives_a_link(world):
         raise Late(f"a second link adds nothing to {one:.1f} Mbps: {both:.1f}")
 
 
-def test_marked_datagrams_overtake_a_transfer(world):
+def test_datagrams_overtake_a_transfer(world):
     world.pair()
     transfer = Transfer("near", "far", EXIT, 20)
     time.sleep(1)
@@ -358,7 +358,8 @@ def test_marked_datagrams_overtake_a_transfer(world):
     print(f"  round trip beside the transfer: EF median {marked[100]:.1f}, p95 {marked[189]:.1f} ms; "
           f"unmarked median {plain[100]:.1f}, p95 {plain[189]:.1f} ms")
     assert world.flow("near", "tun.voice")["datagrams_in"] == 200
-    if marked[100] >= plain[100]:
+    # The transfer waits in a queue of its own; in one queue it delays unmarked datagrams by 120 ms.
+    if max(marked[100], plain[100]) >= 80:
         raise Late(f"EF takes {marked[100]:.1f} ms, without it {plain[100]:.1f}")
 
 

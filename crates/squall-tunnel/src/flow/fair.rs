@@ -12,13 +12,14 @@ use squall_units::{Span, Time};
 
 use crate::tun;
 
-/// Wait of packets that is not yet a standing queue. More than the tenth of [`INTERVAL`] of RFC
-/// 8289, section 4.4: other strands do not wait in it, and the rate of a session changes faster
-/// than that of a link. With 10 ms a single CUBIC transfer left a tenth of the links unused.
-const TARGET: Span = Span::from_millis(25);
+/// Wait of packets that is not yet a standing queue: a tenth of [`INTERVAL`] (RFC 8289, section
+/// 4.4).
+const TARGET: Span = Span::from_millis(30);
 
-/// Time for which a queue may stand: the round trip of most connections (RFC 8289, section 4.3).
-const INTERVAL: Span = Span::from_millis(100);
+/// Time for which a queue may stand: the round trip of most connections over mobile networks (RFC
+/// 8289, section 4.3). The 100 ms of RFC 8290 end the start of a transfer before the congestion
+/// control of the paths has found their rates; CUBIC then takes more than ten seconds to use them.
+const INTERVAL: Span = Span::from_millis(300);
 
 /// Maximum number of bytes that wait. Beyond it, the longest queue loses packets.
 const MAX_BYTES: usize = 16 << 20;

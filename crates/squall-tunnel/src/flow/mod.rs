@@ -303,7 +303,12 @@ impl Flow {
     fn options(&self, frame: &Frame, stamp: Time, channel: u16) -> Option<BlockOptions> {
         let class = frame.class;
         let config = self.config();
-        let age = (self.clock.now() - stamp).into();
+        // The packets of a TUN device have waited in their queue, which drops old ones. The wait must
+        // not put those of a transfer before the urgent ones of others, as deadlines order blocks.
+        let age = match &self.port {
+            Port::Socket(_) => (self.clock.now() - stamp).into(),
+            Port::Tun(_) => Duration::ZERO,
+        };
         let left = config.latency_or_default().checked_sub(age).filter(|left| !left.is_zero())?;
         let left = if frame.is_urgent { left * 3 / 4 } else { left };
         let options = BlockOptions::new()

@@ -160,7 +160,7 @@ fn send(flow: &Arc<Flow>, queue: &mut FairQueue, class: TrafficClass) {
             while room.unsent < 2 * room.limit {
                 let only_new = room.unsent >= room.limit && !comes_first;
                 let Some(turn) = queue.pop(now, latency, quantum, only_new) else { break };
-                room.unsent += send_turn(flow, turn);
+                room.unsent += send_turn(flow, &turn);
             }
         }
         None => queue.expire(now, latency),
@@ -169,7 +169,7 @@ fn send(flow: &Arc<Flow>, queue: &mut FairQueue, class: TrafficClass) {
 }
 
 /// Sends packets as one block. Returns its bytes.
-fn send_turn(flow: &Arc<Flow>, turn: Turn) -> u64 {
+fn send_turn(flow: &Arc<Flow>, turn: &Turn) -> u64 {
     let stamp = turn.packets.first().map_or(Time::EPOCH, |packet| packet.stamp);
     let mut frame = Frame::new(stamp, 0);
     turn.packets.iter().for_each(|packet| frame.push(packet.stamp, &packet.record));

@@ -71,11 +71,19 @@ pub(crate) struct SessionSender {
     /// Number of the next frame and stamp of the last one, by channel and strand. They outlive the uplink of a
     /// flow that another session carries meanwhile: the other end keeps the order as long as the
     /// channel belongs to the flow.
-    numbers: Mutex<HashMap<(u16, u16), (u64, Option<Time>)>>,
+    numbers: Mutex<HashMap<(u16, u16), Numbering>>,
     /// Room for packets of a TUN device, and the time of its measurement.
     room: Mutex<Option<(Time, Room)>>,
     /// Recorder of the blocks, if an address to read the records is configured.
     pub(crate) recorder: Option<Arc<Recorder>>,
+}
+
+/// Numbering of the frames of a strand.
+#[derive(Debug, Default)]
+struct Numbering {
+    next: u64,
+    /// Stamp of the last frame.
+    last: Option<Time>,
 }
 
 impl SessionSender {
@@ -173,6 +181,14 @@ impl Room {
     /// timer.
     const AHEAD_MS: u64 = 3;
 
+    /// Time that the part of a free window lasts for which there is room. A window may be many
+    /// times what the path carries in a round trip.
+    const FREE_MS: u64 = 10;
+
+    /// Bytes of a free window for which there is room before the rate is known: the initial window
+    /// (RFC 9002, section 7.2).
+    const START: u64 = 14_720;
+
     /// Bytes for which there is always room: a few packets, without which no path is measured.
     const LEAST: u64 = 4 * 1_500;
 
@@ -185,7 +201,9 @@ impl Room {
         let slowest = used().map(|stats| stats.one_way_delay).max().unwrap_or_default();
         let ahead = used().map(|stats| {
             let earlier = slowest.saturating_sub(stats.one_way_delay).as_millis() as u64;
-            stats.window.saturating_sub(stats.in_flight) + rate(stats) * (Self::AHEAD_MS + earlier)
+            let most = (rate(stats) * Self::FREE_MS).max(Self::START);
+            let free = stats.window.saturating_sub(stats.in_flight).min(most);
+            free + rate(stats) * (Self::AHEAD_MS + earlier)
         });
         let limit = ahead.sum::<u64>().max(Self::LEAST);
         Self { unsent: 0, limit, per_ms: used().map(rate).sum() }
@@ -504,7 +522,7 @@ impl Uplink {
         let (class, stamp, strand) = (frame.class, frame.stamp, frame.strand);
         let options = flow.options(&frame, stamp, self.channel).ok_or(Outcome::Unsent)?;
         let mut numbers = lock(&self.sender.numbers);
-        let (next, last) = numbers.entry((self.channel, strand)).or_default();
+        let Numbering { next, last } = numbers.entry((self.channel, strand)).or_default();
         let since_last = last.map_or(Span::ZERO, |last| stamp - last);
         let number = frame::number(strand, *next);
         let (block, sent) = send(&options, frame.seal(flow.clock.now(), number, since_last))?;
