@@ -30,6 +30,8 @@ PREFIX = f"squall-{os.getpid()}-"
 TOKEN, CAR_TOKEN = "a token for tests", "the token of the car"
 EXIT, EXIT6 = "10.98.0.1", "fd98::1"
 ENTRY, ENTRY6 = "10.98.0.2", "fd98::2"
+# Before a packet in the tunnel that is not a burst.
+WHOLE = bytes(2)
 
 
 class Skip(Exception):
@@ -347,7 +349,7 @@ def test_a_transfer_survives_a_link(world):
         raise Late(f"a second link adds nothing to {one:.1f} Mbps: {both:.1f}")
 
 
-def test_marked_datagrams_overtake_a_transfer(world):
+def test_datagrams_overtake_a_transfer(world):
     world.pair()
     transfer = Transfer("near", "far", EXIT, 20)
     time.sleep(1)
@@ -356,7 +358,8 @@ def test_marked_datagrams_overtake_a_transfer(world):
     print(f"  round trip beside the transfer: EF median {marked[100]:.1f}, p95 {marked[189]:.1f} ms; "
           f"unmarked median {plain[100]:.1f}, p95 {plain[189]:.1f} ms")
     assert world.flow("near", "tun.voice")["datagrams_in"] == 200
-    if marked[100] >= plain[100]:
+    # The transfer waits in a queue of its own; in one queue it delays unmarked datagrams by 120 ms.
+    if max(marked[100], plain[100]) >= 80:
         raise Late(f"EF takes {marked[100]:.1f} ms, without it {plain[100]:.1f}")
 
 
@@ -472,15 +475,18 @@ def test_a_hostile_exit_reaches_nothing_else(world):
         open_in("near", socket.SOCK_DGRAM).sendto(b"x", (EXIT, 9))
         while True:
             first, reply_to = target.recvfrom(2000)
-            if first[0] >> 4 == 4:
+            if first[len(WHOLE)] >> 4 == 4:
                 break
         last = datagram("203.0.113.9", ENTRY, b"is passed")
         for hostile in (advertisement("ff02::1"), advertisement(ENTRY6), datagram(ENTRY, ENTRY), datagram("127.0.0.1", ENTRY),
                         datagram("10.98.0.255", ENTRY), datagram(EXIT, "10.98.0.255"), datagram(EXIT, "224.0.0.251"),
                         datagram(EXIT, "255.255.255.255"), datagram("10.177.1.1", "10.177.1.2"), datagram(EXIT, "127.0.0.1"),
-                        datagram("fe80::bad", "ff02::1"), datagram("2600::1", "::1"), last):
-            target.sendto(hostile, reply_to)
+                        datagram("fe80::bad", "ff02::1"), datagram("2600::1", "::1")):
+            target.sendto(WHOLE + hostile, reply_to)
             time.sleep(0.02)
+        # Cannot be cut into segments.
+        target.sendto(struct.pack("!H", 4) + datagram("203.0.113.9", ENTRY, bytes(1000)), reply_to)
+        target.sendto(WHOLE + last, reply_to)
         passed = arrived(last)
         assert passed == [last], passed
         assert world.ip("near", "-6 route").stdout == before
@@ -501,7 +507,7 @@ def test_a_hostile_entry_reaches_no_group(world):
                     datagram(ENTRY, "127.0.0.1"), datagram("10.98.0.0", EXIT), datagram("10.98.0.255", EXIT),
                     datagram(EXIT, EXIT), datagram("8.8.8.8", EXIT), datagram(ENTRY6, "ff02::1"), datagram(ENTRY6, "::1"),
                     datagram("fe80::2", EXIT6), advertisement("ff02::1"), datagram(ENTRY6, "::ffff:127.0.0.1"), last):
-        one.sendto(hostile, ("127.0.0.1", 5000))
+        one.sendto(WHOLE + hostile, ("127.0.0.1", 5000))
         time.sleep(0.02)
     passed = arrived(last)
     assert passed == [last], passed

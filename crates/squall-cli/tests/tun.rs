@@ -46,6 +46,6 @@ fn a_transfer_uses_two_links_and_survives_one() {
 }
 
 #[test]
-fn marked_datagrams_overtake_a_transfer() {
-    in_real_time(|| run(&["test_marked_datagrams_overtake_a_transfer"]));
+fn datagrams_overtake_a_transfer() {
+    in_real_time(|| run(&["test_datagrams_overtake_a_transfer"]));
 }

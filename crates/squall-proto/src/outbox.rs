@@ -408,6 +408,12 @@ impl Outbox {
         self.queued_bytes
     }
 
+    /// Returns the bytes handed over that no path has taken yet.
+    pub(crate) fn unsent_bytes(&self) -> u64 {
+        let waiting = self.waiting.iter().map(|meta| u64::from(meta.len));
+        self.queue.fresh_bytes() + waiting.sum::<u64>()
+    }
+
     pub(crate) fn open_blocks(&self) -> usize {
         self.payloads.len()
     }

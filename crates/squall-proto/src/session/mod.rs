@@ -319,6 +319,11 @@ impl Session {
         self.outbox.queued_bytes()
     }
 
+    /// Returns the bytes handed over that no path has taken yet.
+    pub fn unsent_bytes(&self) -> u64 {
+        self.outbox.unsent_bytes()
+    }
+
     /// Requests a run of the schedulers.
     fn schedule(&mut self) {
         self.duties.schedule();

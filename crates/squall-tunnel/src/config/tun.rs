@@ -27,6 +27,9 @@ const MIN_MTU: u16 = 576;
 /// Smallest MTU of IPv6 links (RFC 8200, section 5).
 const MIN_MTU_V6: u16 = 1280;
 
+/// Largest MTU: a packet in the tunnel has two bytes before it, and is shorter than 65,535 bytes.
+const MAX_MTU: u16 = 65_532;
+
 /// Maximum length of the name of a Linux interface.
 const MAX_DEVICE: usize = 15;
 
@@ -363,7 +366,7 @@ impl TunTable {
             return Err(Mistake::new("device", format!("'{device}' is not the name of a device: {form}")));
         }
         let least = if of_v6 > 0 { MIN_MTU_V6 } else { MIN_MTU };
-        let mtu = bounded("mtu", self.mtu, least..=u16::MAX - 1, default.mtu)?;
+        let mtu = bounded("mtu", self.mtu, least..=MAX_MTU, default.mtu)?;
         let name = self.name.unwrap_or(default.name);
         check_peer_name(&name).map_err(|problem| Mistake::new("name", problem))?;
         if is_entry && !self.peer.is_empty() {

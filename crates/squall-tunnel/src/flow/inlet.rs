@@ -142,7 +142,7 @@ fn push(flow: &Arc<Flow>, gatherer: &mut Gatherer, datagram: &[u8], from: Socket
     if !is_expected(flow, from) {
         return;
     }
-    flow.enters();
+    flow.enters(1);
     if age >= flow.config().latency_or_default() {
         flow.counters.stale.fetch_add(1, Relaxed);
         return;

@@ -1,6 +1,7 @@
 //! One end of a flow: its socket, which outlives sessions, and its queue into the current session.
 
 mod counters;
+mod fair;
 pub(crate) mod gather;
 mod inlet;
 mod live;
@@ -182,6 +183,10 @@ impl Flow {
             Port::Socket(socket) => self.write_to(socket, datagram),
             Port::Tun(port) => port.write(datagram),
         };
+        let packets = match &self.port {
+            Port::Socket(_) => 1,
+            Port::Tun(_) => tun::packets(datagram),
+        };
         let count = match written {
             Written::Yes => {
                 permit.commit();
@@ -192,7 +197,7 @@ impl Flow {
             Written::Refused => &self.counters.unwritten,
             Written::Foreign => &self.counters.foreign,
         };
-        count.fetch_add(1, Relaxed);
+        count.fetch_add(packets, Relaxed);
         true
     }
 
@@ -241,10 +246,10 @@ impl Flow {
         }
     }
 
-    /// Counts a datagram that enters here.
-    pub(crate) fn enters(&self) {
+    /// Counts datagrams that enter here.
+    pub(crate) fn enters(&self, datagrams: u64) {
         self.used();
-        self.counters.datagrams_in.fetch_add(1, Relaxed);
+        self.counters.datagrams_in.fetch_add(datagrams, Relaxed);
     }
 
     /// Notes the time at which a datagram enters or leaves.
@@ -278,6 +283,9 @@ impl Flow {
         if self.pending.fetch_sub(1, Relaxed) == 1 {
             self.idle.notify_one();
         }
+        if let Port::Tun(port) = &self.port {
+            port.announce_room();
+        }
         self.counters.ended(class, outcome, bytes);
     }
 
@@ -295,8 +303,14 @@ impl Flow {
     fn options(&self, frame: &Frame, stamp: Time, channel: u16) -> Option<BlockOptions> {
         let class = frame.class;
         let config = self.config();
-        let age = (self.clock.now() - stamp).into();
+        // The packets of a TUN device have waited in their queue, which drops old ones. The wait must
+        // not put those of a transfer before the urgent ones of others, as deadlines order blocks.
+        let age = match &self.port {
+            Port::Socket(_) => (self.clock.now() - stamp).into(),
+            Port::Tun(_) => Duration::ZERO,
+        };
         let left = config.latency_or_default().checked_sub(age).filter(|left| !left.is_zero())?;
+        let left = if frame.is_urgent { left * 3 / 4 } else { left };
         let options = BlockOptions::new()
             .channel(Channel::new(channel))
             .depends(frame.depends)

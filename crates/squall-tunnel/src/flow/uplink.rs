@@ -13,15 +13,19 @@ use std::{
 
 use bytes::Bytes;
 use squall::{
-    Block, BlockHandle, BlockId, BlockOptions, BlockWriter, Channel, OpenError, Receiver, SendError, Session,
-    WriteError,
+    Block, BlockHandle, BlockId, BlockOptions, BlockWriter, Channel, OpenError, PathInfo, PathStats,
+    Receiver, SendError, Session, WriteError, sched::PathState,
 };
 use squall_observe::clock::lock;
 use squall_units::{Span, Time};
 use tokio::sync::Notify;
 
 use super::{Flow, counters::Outcome, why::Recorder};
-use crate::{media::Class, tenant::meter::Direction, wire::frame::Frame};
+use crate::{
+    media::Class,
+    tenant::meter::Direction,
+    wire::frame::{self, Frame},
+};
 
 /// Time limit for blocks of the previous session to arrive when a flow moves to another one, so
 /// that the receiver gets them in order. A third of the flow's latency if that is less.
@@ -64,12 +68,22 @@ pub(crate) struct SessionSender {
     leaving: AtomicBool,
     /// Notified when another session takes a flow from this one.
     displaced: Notify,
-    /// Number of the next frame and stamp of the last one, by channel. They outlive the uplink of a
+    /// Number of the next frame and stamp of the last one, by channel and strand. They outlive the uplink of a
     /// flow that another session carries meanwhile: the other end keeps the order as long as the
     /// channel belongs to the flow.
-    numbers: Mutex<HashMap<u16, (u64, Option<Time>)>>,
+    numbers: Mutex<HashMap<(u16, u16), Numbering>>,
+    /// Room for packets of a TUN device, and the time of its measurement.
+    room: Mutex<Option<(Time, Room)>>,
     /// Recorder of the blocks, if an address to read the records is configured.
     pub(crate) recorder: Option<Arc<Recorder>>,
+}
+
+/// Numbering of the frames of a strand.
+#[derive(Debug, Default)]
+struct Numbering {
+    next: u64,
+    /// Stamp of the last frame.
+    last: Option<Time>,
 }
 
 impl SessionSender {
@@ -87,6 +101,7 @@ impl SessionSender {
             leaving: AtomicBool::new(false),
             displaced: Notify::new(),
             numbers: Mutex::default(),
+            room: Mutex::default(),
             recorder,
         }
     }
@@ -113,12 +128,22 @@ impl SessionSender {
     /// Resets the numbering of a channel that no longer belongs to a flow; the frames of its next
     /// flow are numbered from 0.
     pub(crate) fn forget(&self, channel: u16) {
-        lock(&self.numbers).remove(&channel);
+        lock(&self.numbers).retain(|(of, _), _| *of != channel);
     }
 
     /// Makes the session deliver blocks of a channel in parts, as they grow.
     pub(crate) fn deliver_in_parts(&self, channel: u16) {
         self.receiver.add(Channel::new(channel));
+    }
+
+    /// Returns the room for packets of a TUN device.
+    fn room(&self, now: Time) -> Room {
+        let mut kept = lock(&self.room);
+        let kept = match &mut *kept {
+            Some((measured, room)) if now < *measured + Room::MAX_AGE => room,
+            kept => &mut kept.insert((now, Room::of(&self.session.paths()))).1,
+        };
+        Room { unsent: self.session.unsent_bytes(), ..*kept }
     }
 
     fn send(&self, options: &BlockOptions, data: Bytes) -> Result<BlockHandle, Outcome> {
@@ -133,6 +158,55 @@ impl SessionSender {
             OpenError::Closed(_) => Outcome::Closed,
             _ => Outcome::Overflow,
         })
+    }
+}
+
+/// Room for packets of a TUN device in a session. More would only wait there, where they can
+/// neither be dropped nor overtaken.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Room {
+    /// Bytes that no path has taken.
+    pub(super) unsent: u64,
+    /// Unsent bytes up to which the session gets more.
+    pub(super) limit: u64,
+    /// Bytes that the paths carry in a millisecond.
+    pub(super) per_ms: u64,
+}
+
+impl Room {
+    /// Time for which a measurement of the paths is valid.
+    const MAX_AGE: Span = Span::from_millis(5);
+
+    /// Time that the unsent bytes last: until the next acknowledgement, or the next tick of the
+    /// timer.
+    const AHEAD_MS: u64 = 3;
+
+    /// Time that the part of a free window lasts for which there is room. A window may be many
+    /// times what the path carries in a round trip.
+    const FREE_MS: u64 = 10;
+
+    /// Bytes of a free window for which there is room before the rate is known: the initial window
+    /// (RFC 9002, section 7.2).
+    const START: u64 = 14_720;
+
+    /// Bytes for which there is always room: a few packets, without which no path is measured.
+    const LEAST: u64 = 4 * 1_500;
+
+    /// Measures the room over paths: their free windows, the bytes of [`Self::AHEAD_MS`], and those
+    /// that the others carry while a packet on the slowest one arrives. With fewer bytes in view
+    /// schedulers do not use that path: the next bytes would arrive earlier on another.
+    fn of(paths: &[PathInfo]) -> Self {
+        let used = || paths.iter().map(|path| &path.stats).filter(|stats| stats.state == PathState::Active);
+        let rate = |stats: &PathStats| stats.capacity.unwrap_or(stats.delivery_rate) / 8_000;
+        let slowest = used().map(|stats| stats.one_way_delay).max().unwrap_or_default();
+        let ahead = used().map(|stats| {
+            let earlier = slowest.saturating_sub(stats.one_way_delay).as_millis() as u64;
+            let most = (rate(stats) * Self::FREE_MS).max(Self::START);
+            let free = stats.window.saturating_sub(stats.in_flight).min(most);
+            free + rate(stats) * (Self::AHEAD_MS + earlier)
+        });
+        let limit = ahead.sum::<u64>().max(Self::LEAST);
+        Self { unsent: 0, limit, per_ms: used().map(rate).sum() }
     }
 }
 
@@ -214,6 +288,12 @@ impl Flow {
             Some(uplink) => queue.growing = uplink.send(self, queue.growing.take(), frame),
             None => queue.wait(self, frame),
         }
+    }
+
+    /// Returns the room for packets of a TUN device; `None` without a session.
+    pub(super) fn room(&self) -> Option<Room> {
+        let queue = lock(&self.queue);
+        queue.uplink.as_ref().map(|uplink| uplink.sender.room(self.clock.now()))
     }
 
     /// Returns the number of the session that carries the flow, or is about to.
@@ -439,15 +519,16 @@ impl Uplink {
         if flow.pending.load(Relaxed) >= flow.config().max_pending {
             return Err(Outcome::Overflow);
         }
-        let (class, stamp) = (frame.class, frame.stamp);
+        let (class, stamp, strand) = (frame.class, frame.stamp, frame.strand);
         let options = flow.options(&frame, stamp, self.channel).ok_or(Outcome::Unsent)?;
         let mut numbers = lock(&self.sender.numbers);
-        let (next, last) = numbers.entry(self.channel).or_default();
+        let Numbering { next, last } = numbers.entry((self.channel, strand)).or_default();
         let since_last = last.map_or(Span::ZERO, |last| stamp - last);
-        let (block, sent) = send(&options, frame.seal(flow.clock.now(), *next, since_last))?;
+        let number = frame::number(strand, *next);
+        let (block, sent) = send(&options, frame.seal(flow.clock.now(), number, since_last))?;
         if let (Some(recorder), Some(reasons)) = (&self.sender.recorder, &flow.reasons) {
             let latency = flow.config().latency_or_default().into();
-            recorder.begin(reasons, (class, stamp, latency), *next, block.0);
+            recorder.begin(reasons, (class, stamp, latency), number, block.0);
         }
         (*next, *last) = (*next + 1, Some(stamp));
         flow.pending.fetch_add(1, Relaxed);

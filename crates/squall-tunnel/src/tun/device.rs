@@ -2,6 +2,9 @@
 
 use std::io;
 
+use super::offload::Read;
+#[cfg(target_os = "linux")]
+use super::offload::{self, Cut, VNET, WHOLE};
 use crate::config::TunConfig;
 
 /// A device that cannot be used.
@@ -29,6 +32,7 @@ impl Io {
     pub(super) fn open(config: &TunConfig) -> Result<Self, TunError> {
         use std::net::IpAddr;
         let mut builder = tun_rs::DeviceBuilder::new().name(&config.device).mtu(config.mtu).enable(false);
+        builder = builder.with(|builder| _ = builder.offload(true));
         for address in &config.addresses {
             builder = match address.ip {
                 IpAddr::V4(ip) => builder.ipv4(ip, address.prefix, None),
@@ -57,14 +61,35 @@ impl Io {
         self.0.readable().await
     }
 
-    /// Reads a packet, if there is one.
-    pub(super) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.try_recv(buffer)
+    /// Reads a packet or a burst, if there is one. `None` if it is malformed.
+    pub(super) fn read<'a>(&self, buffer: &'a mut [u8]) -> io::Result<Option<Read<'a>>> {
+        let length = self.0.try_recv(buffer)?;
+        Ok(offload::read(&mut buffer[..length]))
     }
 
-    /// Writes a packet.
-    pub(super) fn write(&self, packet: &[u8]) -> io::Result<usize> {
-        self.0.try_send(packet)
+    /// Writes a packet, or a burst with its cut.
+    pub(super) fn write(&self, packet: &[u8], cut: Option<Cut>) -> io::Result<()> {
+        match cut {
+            Some(cut) if cut.is_udp() && !self.0.udp_gso() => {
+                let mut written = Ok(());
+                cut.split(packet, |packet| {
+                    let now = self.write_behind(&WHOLE, packet);
+                    // Retrying would repeat the packets before.
+                    if written.is_ok() {
+                        written = now;
+                    }
+                });
+                written.or_else(
+                    |error| if error.kind() == io::ErrorKind::WouldBlock { Ok(()) } else { Err(error) },
+                )
+            }
+            Some(cut) => self.write_behind(&cut.header(packet), packet),
+            None => self.write_behind(&WHOLE, packet),
+        }
+    }
+
+    fn write_behind(&self, header: &[u8; VNET], packet: &[u8]) -> io::Result<()> {
+        self.0.try_send_vectored(&[io::IoSlice::new(header), io::IoSlice::new(packet)]).map(|_| ())
     }
 }
 
@@ -103,11 +128,11 @@ impl Io {
         match *self {}
     }
 
-    pub(super) fn read(&self, _: &mut [u8]) -> io::Result<usize> {
+    pub(super) fn read<'a>(&self, _: &'a mut [u8]) -> io::Result<Option<Read<'a>>> {
         match *self {}
     }
 
-    pub(super) fn write(&self, _: &[u8]) -> io::Result<usize> {
+    pub(super) fn write(&self, _: &[u8], _: Option<super::offload::Cut>) -> io::Result<()> {
         match *self {}
     }
 }

@@ -7,6 +7,7 @@
 //! sender may be hostile, so the receiver filters.
 
 mod device;
+mod offload;
 mod packet;
 mod table;
 
@@ -20,11 +21,18 @@ use std::{
 };
 
 use squall_observe::{clock::lock, status::TunStatus};
+use tokio::sync::Notify;
 
-use self::device::Io;
 pub use self::device::TunError;
+use self::{
+    device::Io,
+    offload::{Cut, Read},
+};
 pub(crate) use self::{packet::Packet, table::Table};
 use crate::config::{Config, TunConfig};
+
+/// Bytes before each packet in the tunnel: the size of the segments of a burst.
+pub(crate) const SEGMENT: usize = 2;
 
 /// A TUN device and the routing of its packets.
 pub(crate) struct Tun {
@@ -34,6 +42,8 @@ pub(crate) struct Tun {
     table: Mutex<Arc<Table>>,
     /// Address of the exit in the current session, at an entry.
     exit: Mutex<Option<SocketAddr>>,
+    /// Notified when a session may have room for packets.
+    room: Notify,
     /// Packets for addresses that no entry owns.
     pub(crate) unrouted: AtomicU64,
     /// Packets of the tunnel itself that a route directed into the device.
@@ -78,18 +88,43 @@ impl Port {
         &self.tun.config.device
     }
 
-    /// Writes a packet to the device.
-    pub(crate) fn write(&self, bytes: &[u8]) -> Written {
+    /// Announces that a session may have room for packets.
+    pub(crate) fn announce_room(&self) {
+        self.tun.room.notify_one();
+    }
+
+    /// Writes a [record](Tun::read) to the device.
+    pub(crate) fn write(&self, record: &[u8]) -> Written {
+        let Some((bytes, cut)) = parse(record) else { return Written::Refused };
         let Some(packet) = Packet::parse(bytes) else { return Written::Refused };
         if !self.tun.table().admits(&self.peer, &packet) {
             return Written::Foreign;
         }
-        match self.tun.io.write(bytes) {
-            Ok(_) => Written::Yes,
+        match self.tun.io.write(bytes, cut) {
+            Ok(()) => Written::Yes,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Written::Later,
             Err(_) => Written::Refused,
         }
     }
+}
+
+/// Returns the packet of a record, with its cut if it is a burst; `None` if it cannot be cut.
+fn parse(record: &[u8]) -> Option<(&[u8], Option<Cut>)> {
+    let (segment, packet) = record.split_first_chunk::<SEGMENT>()?;
+    match u16::from_be_bytes(*segment) {
+        0 => Some((packet, None)),
+        segment => Some((packet, Some(Cut::of(packet, segment)?))),
+    }
+}
+
+/// Returns the number of packets of a record.
+pub(crate) fn packets(record: &[u8]) -> u64 {
+    parse(record).and_then(|(packet, cut)| Some(cut?.segments(packet))).unwrap_or(1) as u64
+}
+
+/// Marks the packets of a record with ECN, if their sender supports it. Returns `true` if it does.
+pub(crate) fn mark(record: &mut [u8]) -> bool {
+    record.get_mut(SEGMENT..).is_some_and(packet::mark)
 }
 
 impl Tun {
@@ -103,6 +138,7 @@ impl Tun {
                 config: tun.clone(),
                 table: Mutex::new(Arc::new(Table::new(tun, is_entry))),
                 exit: Mutex::default(),
+                room: Notify::new(),
                 unrouted: AtomicU64::new(0),
                 looped: AtomicU64::new(0),
             }))
@@ -132,14 +168,34 @@ impl Tun {
         lock(&self.table).clone()
     }
 
+    /// Waits until a session may have room for packets. Cancel safe.
+    pub(crate) async fn room(&self) {
+        self.room.notified().await;
+    }
+
     /// Waits for a packet. Cancel safe.
     pub(crate) async fn readable(&self) -> io::Result<()> {
         self.io.readable().await
     }
 
-    /// Reads a packet, if there is one.
-    pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.io.read(buffer)
+    /// Reads a packet or a burst, if there is one, and passes it as it travels: behind the size of
+    /// its segments, which is 0 for a packet.
+    pub(crate) fn read(&self, buffer: &mut [u8], mut take: impl FnMut(&[u8])) -> io::Result<()> {
+        let Some(read) = self.io.read(buffer)? else { return Ok(()) };
+        let mut pass = |packet: &[u8], segment: u16| {
+            let mut record = Vec::with_capacity(SEGMENT + packet.len());
+            record.extend_from_slice(&segment.to_be_bytes());
+            record.extend_from_slice(packet);
+            take(&record);
+        };
+        match read {
+            Read::Packet(packet) => pass(packet, 0),
+            Read::Burst(packet, cut) => match cut.in_record(packet) {
+                Some(segment) => pass(packet, segment),
+                None => cut.split(packet, |packet| pass(packet, 0)),
+            },
+        }
+        Ok(())
     }
 
     pub(crate) fn status(&self) -> TunStatus {

@@ -83,6 +83,32 @@ impl Packet {
     }
 }
 
+/// Marks a packet as having met congestion, if its sender supports that (RFC 3168, section 5).
+/// Returns `true` if it does.
+pub(super) fn mark(packet: &mut [u8]) -> bool {
+    const MASK: u16 = 3;
+    let (shift, checksum) = match packet {
+        [first, ..] if *first >> 4 == 4 && packet.len() >= 20 => (0, Some(10)),
+        [first, ..] if *first >> 4 == 6 && packet.len() >= 40 => (4, None),
+        _ => return false,
+    };
+    let word = |packet: &[u8], at: usize| u16::from_be_bytes([packet[at], packet[at + 1]]);
+    let before = word(packet, 0);
+    if before >> shift & MASK == 0 {
+        return false;
+    }
+    let after = before | MASK << shift;
+    packet[..2].copy_from_slice(&after.to_be_bytes());
+    if let Some(checksum) = checksum {
+        // RFC 1624, section 3.
+        let sum = u32::from(!word(packet, checksum)) + u32::from(!before) + u32::from(after);
+        let sum = (sum & 0xffff) + (sum >> 16);
+        let sum = (sum & 0xffff) + (sum >> 16);
+        packet[checksum..checksum + 2].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+    }
+    true
+}
+
 fn ports(protocol: u8, rest: &[u8]) -> Option<(u16, u16)> {
     let [a, b, c, d] = *rest.first_chunk::<4>().filter(|_| WITH_PORTS.contains(&protocol))?;
     Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
@@ -120,6 +146,28 @@ mod tests {
         assert_eq!((read.dscp, read.protocol, read.ports), (46, 6, Some((22, 0))));
         assert!(read.is_of_the_link(), "it has no sender");
         assert_eq!(Packet::parse(&[0x50; 60]), None);
+    }
+
+    #[test]
+    fn congestion_is_marked_for_senders_that_support_it() {
+        let checksum = |packet: &[u8]| {
+            let sum: u32 =
+                packet[..20].chunks(2).map(|two| u32::from(u16::from_be_bytes([two[0], two[1]]))).sum();
+            !((sum & 0xffff) + (sum >> 16)) as u16
+        };
+        for (ecn, marked) in [(0, None), (1, Some(3)), (2, Some(3)), (3, Some(3))] {
+            let mut packet = v4([10, 0, 0, 2], [192, 0, 2, 9], 46, (5004, 443));
+            packet[1] |= ecn;
+            let own = checksum(&packet);
+            packet[10..12].copy_from_slice(&own.to_be_bytes());
+            assert_eq!(mark(&mut packet), marked.is_some(), "{ecn}");
+            assert_eq!((packet[1], checksum(&packet)), (46 << 2 | marked.unwrap_or(0), 0));
+            let mut v6 = vec![0; 40];
+            (v6[0], v6[1]) = (0x60, ecn << 4 | 5);
+            assert_eq!(mark(&mut v6), marked.is_some());
+            assert_eq!((v6[0], v6[1]), (0x60, marked.unwrap_or(0) << 4 | 5));
+        }
+        assert!(!mark(&mut [0x45; 19]) && !mark(&mut []));
     }
 
     proptest! {

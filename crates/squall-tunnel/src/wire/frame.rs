@@ -27,6 +27,12 @@ const STEP: Span = Span::from_micros(16);
 /// Largest number or stamp.
 const MAX_48: u64 = (1 << 48) - 1;
 
+/// Number of strands of a flow, each with an order of its own.
+pub(crate) const STRANDS: u16 = 1 << 10;
+
+/// Bits of the number of a block in its strand; those above are the strand.
+const NUMBER: u32 = 48 - STRANDS.ilog2();
+
 /// Flag in the class byte: the datagrams are written by [`nulls::delete`].
 const WITHOUT_NULLS: u8 = 0x80;
 
@@ -51,6 +57,10 @@ pub(crate) struct Frame {
     pub(crate) ends: bool,
     /// Expected size of the whole block.
     pub(crate) expected: usize,
+    /// Strand of the flow, below [`STRANDS`].
+    pub(crate) strand: u16,
+    /// The block goes ahead of others of its flow that wait in the session.
+    pub(crate) is_urgent: bool,
     wire: Vec<u8>,
 }
 
@@ -69,6 +79,8 @@ impl Frame {
             begins: true,
             ends: false,
             expected,
+            strand: 0,
+            is_urgent: false,
             wire,
         }
     }
@@ -173,6 +185,16 @@ impl Frame {
     pub(crate) fn into_rest(self) -> Bytes {
         Bytes::from(self.wire).slice(HEADER..)
     }
+}
+
+/// Returns the number on the wire of a block in a strand.
+pub(crate) fn number(strand: u16, number: u64) -> u64 {
+    u64::from(strand) << NUMBER | number & ((1 << NUMBER) - 1)
+}
+
+/// Returns the strand of a number on the wire, and the number of the block in it.
+pub(crate) fn strand(number: u64) -> (u16, u64) {
+    ((number >> NUMBER) as u16, number & ((1 << NUMBER) - 1))
 }
 
 /// Reason why a block cannot be read.

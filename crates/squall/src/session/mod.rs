@@ -287,6 +287,13 @@ impl Session {
         self.inner.shared.lock().stats(self.inner.id)
     }
 
+    /// Returns the bytes handed over that no path has taken yet; 0 after the end of the session. A
+    /// caller that hands over new data only while they are few keeps the choice of what leaves
+    /// next.
+    pub fn unsent_bytes(&self) -> u64 {
+        self.inner.read(|session| session.unsent_bytes()).unwrap_or(0)
+    }
+
     /// Returns every open path with its addresses and counters; the final ones after the end of the
     /// session.
     pub fn paths(&self) -> Vec<PathInfo> {

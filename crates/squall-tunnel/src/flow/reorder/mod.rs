@@ -2,12 +2,16 @@
 //!
 //! The datagrams of a growing block leave as they arrive; the next block waits for its end. A gap,
 //! or the rest of a block, delays later frames until its deadline, or until the session reports
-//! that it will not arrive. Time is an argument.
+//! that it will not arrive. Each strand of a flow has an order of its own, so that connections in a
+//! tunnel for packets do not wait for each other. Time is an argument.
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    mem,
+};
 
 use bytes::{Bytes, BytesMut};
 use squall_units::{Span, Time};
@@ -16,7 +20,7 @@ use super::offset::ClockOffset;
 use crate::{
     config::Playout,
     media::Class,
-    wire::frame::{FrameError, FrameReader, HEADER, Header},
+    wire::frame::{self, FrameError, FrameReader, HEADER, Header},
 };
 
 /// Maximum number of bytes held.
@@ -123,9 +127,28 @@ pub(crate) struct ReorderBuffer {
     offset: ClockOffset,
     /// Unfinished blocks, by id. The reassembly limit of the session bounds them.
     open: HashMap<u64, Open>,
+    /// Strands that had frames. The bits of their number bound them.
+    strands: BTreeMap<u16, Strand>,
+    /// Strands with held frames.
+    holding: BTreeSet<u16>,
+    /// Number of held frames.
+    held: usize,
+    /// Bytes of held frames.
+    bytes: usize,
+    /// Blocks that will not arrive, later than the last one that left, while there is one strand:
+    /// the strand of such a block is unknown.
+    missed: BTreeSet<u64>,
+    count: Count,
+    absences: Vec<Absence>,
+    /// The session has ended: held frames no longer wait for earlier ones.
+    closed: bool,
+}
+
+/// Order of the frames of a strand.
+#[derive(Debug, Default)]
+struct Strand {
     /// Frames with datagrams that have not left, by number.
     held: BTreeMap<u64, Held>,
-    bytes: usize,
     /// Number of the next frame, if the order is kept.
     next: u64,
     /// Stamp of the frame `next`, if it has begun to leave and has not ended.
@@ -134,12 +157,41 @@ pub(crate) struct ReorderBuffer {
     beyond: u64,
     /// Block and stamp of the last frame that left.
     last: Option<(u64, Time)>,
-    /// Later blocks that will not arrive.
-    missed: BTreeSet<u64>,
-    count: Count,
-    absences: Vec<Absence>,
-    /// The session has ended: held frames no longer wait for earlier ones.
-    closed: bool,
+}
+
+impl Strand {
+    /// `true` if later frames still wait for a frame, or for the rest of it.
+    fn is_awaited(&self, number: u64, stage: Stage, ordered: bool) -> bool {
+        let goes_on = stage == Stage::Begun || !ordered || self.begun.is_some();
+        number > self.next || number == self.next && goes_on
+    }
+
+    /// `true` if an earlier frame is missing.
+    fn is_blocked(&self, number: u64) -> bool {
+        // Usually the frame is the newest, which needs no count.
+        let is_newest = self.held.last_key_value().is_none_or(|(last, _)| *last < number);
+        let present = if is_newest { self.held.len() } else { self.held.range(..number).count() } as u64;
+        number - self.next > present
+    }
+
+    /// Ends a frame whose datagrams have all left. Returns `true` if later frames waited for that.
+    fn end(&mut self, number: u64) -> bool {
+        let waited = number == self.next && self.begun.take().is_some();
+        self.next += u64::from(waited);
+        waited
+    }
+
+    /// Ends a frame that has begun and whose rest will not arrive. Returns `true` if later frames
+    /// waited for it, or would have.
+    fn break_off(&mut self, number: u64, ordered: bool) -> bool {
+        match self.held.get_mut(&number) {
+            Some(held) => {
+                held.ends = true;
+                ordered
+            }
+            None => self.end(number),
+        }
+    }
 }
 
 /// A block that has not ended.
@@ -179,12 +231,10 @@ impl ReorderBuffer {
             rule,
             offset: ClockOffset::default(),
             open: HashMap::new(),
-            held: BTreeMap::new(),
+            strands: BTreeMap::new(),
+            holding: BTreeSet::new(),
+            held: 0,
             bytes: 0,
-            next: 0,
-            begun: None,
-            beyond: 0,
-            last: None,
             missed: BTreeSet::new(),
             count: Count::default(),
             absences: Vec::new(),
@@ -194,11 +244,13 @@ impl ReorderBuffer {
 
     /// Changes the rule, also for frames that are held.
     pub(crate) fn set_rule(&mut self, rule: Rule) {
-        if rule.ordered && !self.rule.ordered {
-            // Frames that left out of order are not missing.
-            self.next = self.next.max(self.beyond);
+        for strand in self.strands.values_mut() {
+            if rule.ordered && !self.rule.ordered {
+                // Frames that left out of order are not missing.
+                strand.next = strand.next.max(strand.beyond);
+            }
+            strand.begun = strand.begun.filter(|_| rule.ordered);
         }
-        self.begun = self.begun.filter(|_| rule.ordered);
         self.rule = rule;
     }
 
@@ -209,12 +261,12 @@ impl ReorderBuffer {
 
     /// Takes the numbers of frames that did not leave since the last call.
     pub(crate) fn take_count(&mut self) -> Count {
-        std::mem::take(&mut self.count)
+        mem::take(&mut self.count)
     }
 
     /// Takes the absences since the last call, for the stories of these frames.
     pub(crate) fn take_absences(&mut self) -> Vec<Absence> {
-        std::mem::take(&mut self.absences)
+        mem::take(&mut self.absences)
     }
 
     fn absent(&mut self, number: u64, count: u64, class: Option<Class>, why: Absent) {
@@ -262,22 +314,27 @@ impl ReorderBuffer {
         if stage == Stage::Late || datagrams.is_empty() && !ends {
             return stage;
         }
-        let is_awaited = self.is_awaited(header.number, stage);
-        self.bytes += datagrams.len();
-        match self.held.get_mut(&header.number) {
+        let (id, number) = frame::strand(header.number);
+        let strand = self.strands.entry(id).or_default();
+        let ordered = self.rule.ordered;
+        let is_awaited = strand.is_awaited(number, stage, ordered);
+        match strand.held.get_mut(&number) {
             Some(held) if held.block_id == block_id => {
+                self.bytes += datagrams.len();
                 held.datagrams.extend_from_slice(&datagrams);
                 held.ends = ends;
             }
-            None if stage == Stage::Taken && datagrams.is_empty() => _ = self.end(header.number),
+            None if stage == Stage::Taken && datagrams.is_empty() => _ = strand.end(number),
             None if is_awaited => {
-                let (is_first, blocked) = (stage == Stage::Begun, self.is_blocked(header.number));
+                let (is_first, blocked) = (stage == Stage::Begun, ordered && strand.is_blocked(number));
+                self.bytes += datagrams.len();
+                self.held += 1;
                 let datagrams = BytesMut::from(datagrams);
                 let held = Held { header, block_id, datagrams, is_first, ends, arrived: now, blocked };
-                self.held.insert(header.number, held);
+                strand.held.insert(number, held);
+                self.holding.insert(id);
             }
             _ => {
-                self.bytes -= datagrams.len();
                 self.count.late += 1;
                 let why = Absent::Late { bytes: datagrams.len(), came_in: self.offset.local(header.stamp) };
                 self.absent(header.number, 1, Some(header.class), why);
@@ -287,56 +344,31 @@ impl ReorderBuffer {
         Stage::Taken
     }
 
-    /// `true` if later frames still wait for a frame, or for the rest of it.
-    fn is_awaited(&self, number: u64, stage: Stage) -> bool {
-        let goes_on = stage == Stage::Begun || !self.rule.ordered || self.begun.is_some();
-        number > self.next || number == self.next && goes_on
-    }
-
-    /// `true` if an earlier frame is missing.
-    fn is_blocked(&self, number: u64) -> bool {
-        // Usually the frame is the newest, which needs no count.
-        let is_newest = self.held.last_key_value().is_none_or(|(last, _)| *last < number);
-        let present = if is_newest { self.held.len() } else { self.held.range(..number).count() } as u64;
-        self.rule.ordered && number - self.next > present
-    }
-
-    /// Ends a frame whose datagrams have all left. Returns `true` if later frames waited for that.
-    fn end(&mut self, number: u64) -> bool {
-        let waited = number == self.next && self.begun.take().is_some();
-        self.next += u64::from(waited);
-        waited
-    }
-
     /// Notes that a block will not arrive, or not completely.
     pub(crate) fn missed(&mut self, block_id: u64) {
         let open = self.open.remove(&block_id);
         match open.map_or((Stage::Begun, None), |open| (open.stage, open.reader.header())) {
             (Stage::Taken, Some(header)) => self.rest_missed(header),
             (Stage::Late, _) => {}
-            _ if self.missed.len() < MAX_MISSED && self.last.is_none_or(|(last, _)| block_id > last) => {
+            _ if self.missed.len() < MAX_MISSED && self.may_be_awaited(block_id) => {
                 self.missed.insert(block_id);
             }
             _ => {}
         }
     }
 
-    fn rest_missed(&mut self, header: Header) {
-        if self.break_off(header.number) {
-            self.count.missing += 1;
-            self.absent(header.number, 1, Some(header.class), Absent::Reported);
-        }
+    /// `true` if the only strand still waits for a block whose number is unknown.
+    fn may_be_awaited(&self, block_id: u64) -> bool {
+        let last = self.strands.values().next().and_then(|strand| strand.last);
+        self.strands.len() <= 1 && last.is_none_or(|(last, _)| block_id > last)
     }
 
-    /// Ends a frame that has begun and whose rest will not arrive. Returns `true` if later frames
-    /// waited for it, or would have.
-    fn break_off(&mut self, number: u64) -> bool {
-        match self.held.get_mut(&number) {
-            Some(held) => {
-                held.ends = true;
-                self.rule.ordered
-            }
-            None => self.end(number),
+    fn rest_missed(&mut self, header: Header) {
+        let (id, number) = frame::strand(header.number);
+        let Some(strand) = self.strands.get_mut(&id) else { return };
+        if strand.break_off(number, self.rule.ordered) {
+            self.count.missing += 1;
+            self.absent(header.number, 1, Some(header.class), Absent::Reported);
         }
     }
 
@@ -348,32 +380,44 @@ impl ReorderBuffer {
 
     /// Returns the time at which [`Self::poll`] is due; `None` if nothing is held.
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
-        let (_, held) = self.held.first_key_value()?;
-        Some(self.due(held))
+        self.first().map(|(due, _)| due)
+    }
+
+    /// Returns the strand whose first held frame may leave next, and when.
+    fn first(&self) -> Option<(Time, u16)> {
+        let due = |id: &u16| {
+            let strand = self.strands.get(id)?;
+            let (number, held) = strand.held.first_key_value()?;
+            Some((self.due(strand, *number, held), *id))
+        };
+        self.holding.iter().filter_map(due).min()
     }
 
     /// Returns the next frame that may leave.
     pub(crate) fn poll(&mut self, now: Time) -> Option<Ready> {
-        if self.poll_timeout()? > now {
-            return None;
-        }
-        let (number, held) = self.held.pop_first()?;
-        let due = self.due(&held);
-        let absent = number.saturating_sub(self.next);
-        if self.rule.ordered && absent > 0 {
-            self.count.missing += absent;
-            let is_reported = self.are_known_missed(absent, &held);
-            let why = if is_reported { Absent::Reported } else { Absent::TimedOut };
-            self.absent(self.next, absent, None, why);
-        }
+        let (due, id) = self.first().filter(|(due, _)| *due <= now)?;
+        let strand = self.strands.get_mut(&id)?;
+        let (number, held) = strand.held.pop_first()?;
+        let absent = number.saturating_sub(strand.next);
+        let (next, ordered) = (strand.next, self.rule.ordered);
         let Held { header, block_id, datagrams, is_first, ends, arrived, blocked } = held;
-        self.bytes -= datagrams.len();
-        self.beyond = self.beyond.max(number + 1);
-        if self.rule.ordered {
-            self.next = if ends { number + 1 } else { number };
-            self.begun = (!ends).then_some(header.stamp);
+        strand.beyond = strand.beyond.max(number + 1);
+        if ordered {
+            strand.next = if ends { number + 1 } else { number };
+            strand.begun = (!ends).then_some(header.stamp);
         }
-        self.last = Some((block_id, header.stamp));
+        strand.last = Some((block_id, header.stamp));
+        if strand.held.is_empty() {
+            self.holding.remove(&id);
+        }
+        if ordered && absent > 0 {
+            self.count.missing += absent;
+            let is_reported = self.are_known_missed(absent, block_id);
+            let why = if is_reported { Absent::Reported } else { Absent::TimedOut };
+            self.absent(header.number - number + next, absent, None, why);
+        }
+        self.held -= 1;
+        self.bytes -= datagrams.len();
         self.missed = self.missed.split_off(&block_id);
         Some(Ready {
             header,
@@ -386,29 +430,30 @@ impl ReorderBuffer {
         })
     }
 
-    /// Returns the time at which the first held frame may leave: its own, or the deadline of an
-    /// earlier, missing frame.
-    fn due(&self, held: &Held) -> Time {
-        if self.bytes > MAX_BYTES || self.held.len() > MAX_HELD {
+    /// Returns the time at which the first held frame of a strand may leave: its own, or the
+    /// deadline of an earlier, missing frame.
+    fn due(&self, strand: &Strand, number: u64, held: &Held) -> Time {
+        if self.bytes > MAX_BYTES || self.held > MAX_HELD {
             return Time::EPOCH;
         }
         let own = match self.rule.playout {
             Playout::Soon => held.arrived,
             Playout::Steady => self.entered(held, held.header.stamp) + self.rule.delay,
         };
-        own.max(self.waits_until(held))
+        own.max(self.waits_until(strand, number, held))
     }
 
     /// Returns the time until which a held frame waits for earlier, missing ones.
-    fn waits_until(&self, held: &Held) -> Time {
-        let missing = held.header.number.saturating_sub(self.next);
-        let full = self.held.len() > self.rule.max_pending;
-        if missing == 0 || !self.rule.ordered || self.closed || full || self.are_known_missed(missing, held) {
+    fn waits_until(&self, strand: &Strand, number: u64, held: &Held) -> Time {
+        let missing = number.saturating_sub(strand.next);
+        let full = self.held > self.rule.max_pending;
+        let is_known = || self.are_known_missed(missing, held.block_id);
+        if missing == 0 || !self.rule.ordered || self.closed || full || is_known() {
             return Time::EPOCH;
         }
         // Arrival of the last missing frame at the other end; that of the first is interpolated.
         let last_missing = held.header.stamp - held.header.before;
-        let first_missing = match (self.begun, self.last) {
+        let first_missing = match (strand.begun, strand.last) {
             (Some(begun), _) => begun,
             (None, Some((_, before))) if missing > 1 => before + (last_missing - before) / missing,
             _ => last_missing,
@@ -417,8 +462,8 @@ impl ReorderBuffer {
     }
 
     /// `true` if the session has reported that none of the missing frames will arrive.
-    fn are_known_missed(&self, missing: u64, held: &Held) -> bool {
-        self.missed.range(..held.block_id).count() as u64 >= missing
+    fn are_known_missed(&self, missing: u64, block_id: u64) -> bool {
+        self.strands.len() <= 1 && self.missed.range(..block_id).count() as u64 >= missing
     }
 
     /// Returns the local time at which this frame, or one before it, entered at the other end.

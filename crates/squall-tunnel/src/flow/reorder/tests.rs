@@ -129,6 +129,38 @@ fn what_is_missing_is_waited_for_until_its_deadline() {
 }
 
 #[test]
+fn strands_do_not_wait_for_each_other() {
+    let of = |strand: u16, number: u64| {
+        let stamp = Time::EPOCH + FRAME * number;
+        let mut frame = Frame::new(stamp, 0);
+        frame.push(stamp, b"x");
+        frame.seal(stamp, frame::number(strand, number), if number == 0 { ms(0) } else { FRAME })
+    };
+    let mut buffer = ReorderBuffer::new(rule(Playout::Soon));
+    let (mut id, mut latest) = (0, 0);
+    let mut take = |buffer: &mut ReorderBuffer, strand, number: u64| {
+        (id, latest) = (id + 1, number.max(latest));
+        let now = AHEAD + FRAME * latest;
+        let part = Part { block_id: id, offset: 0, data: of(strand, number), is_last: true };
+        super::tests::take(buffer, now, part);
+        numbers(buffer, now).into_iter().map(frame::strand).collect::<Vec<_>>()
+    };
+    assert_eq!(take(&mut buffer, 7, 0), [(7, 0)]);
+    assert_eq!(take(&mut buffer, 7, 2), [], "its number 1 is missing");
+    assert_eq!(take(&mut buffer, 1_023, 0), [(1_023, 0)]);
+    assert_eq!(take(&mut buffer, 1_023, 1), [(1_023, 1)]);
+    assert_eq!(take(&mut buffer, 7, 1), [(7, 1), (7, 2)]);
+    assert_eq!(take(&mut buffer, 7, 4), []);
+    // Of which strand is unknown.
+    buffer.missed(99);
+    assert_eq!(buffer.poll_timeout(), Some(AHEAD + FRAME * 3 + LATENCY));
+    assert_eq!(buffer.take_count(), Count::default());
+    assert_eq!(numbers(&mut buffer, AHEAD + FRAME * 3 + LATENCY).len(), 1);
+    assert_eq!(buffer.take_count(), Count { late: 0, missing: 1 });
+    assert_eq!(buffer.take_absences()[0].number, frame::number(7, 3));
+}
+
+#[test]
 fn what_is_known_not_to_come_is_not_waited_for() {
     let mut buffer = ReorderBuffer::new(rule(Playout::Soon));
     arrive(&mut buffer, 0, ms(0));
@@ -303,7 +335,7 @@ fn without_an_order_no_frame_waits_for_the_end_of_another() {
 fn the_rest_of_a_block_of_another_flow_is_none_of_this_one() {
     let mut buffer = ReorderBuffer::new(rule(Playout::Soon));
     take(&mut buffer, AHEAD, part(0, &block_of(0, 3), 5..THREE[2]));
-    assert!(buffer.open.is_empty() && buffer.held.is_empty());
+    assert!(buffer.open.is_empty() && buffer.held == 0);
 }
 
 #[test]
@@ -346,7 +378,7 @@ fn a_datagram_leaves_before_the_last_of_its_picture_has_come_in() {
         assert_eq!(listed(&ready.datagrams), [(us(now.micros() / 16 * 16), datagram)]);
         assert!(buffer.poll(now + WAY).is_none());
     }
-    assert_eq!((buffer.next, buffer.open.len()), (1, 0), "the picture has ended");
+    assert_eq!((buffer.strands[&0].next, buffer.open.len()), (1, 0), "the picture has ended");
 }
 
 proptest! {
@@ -431,7 +463,7 @@ proptest! {
             prop_assert!(buffer.poll_timeout().is_none_or(|at| at <= latest));
         }
         all.extend(left(&mut buffer, at_us(u64::MAX / 2)));
-        prop_assert!(buffer.open.is_empty() && buffer.held.is_empty() && buffer.bytes == 0);
+        prop_assert!(buffer.open.is_empty() && buffer.held == 0 && buffer.bytes == 0);
         prop_assert!(!ordered || all.is_sorted(), "{:?}", all);
         let late = buffer.take_count().late;
         let mut short = 0;
