@@ -3,6 +3,10 @@
 
 use std::{ops::RangeInclusive, sync::Arc};
 
+use rand_pcg::{
+    Pcg64Mcg,
+    rand_core::{Rng, SeedableRng},
+};
 use squall_lab::{Batch, RunResult, Scenario};
 
 /// Runs a flow over a link of 20 Mbps with these seeds for fifteen seconds.
@@ -106,4 +110,130 @@ fn p99(run: &RunResult) -> f64 {
 /// Share of the flow's frames that arrived in time.
 fn in_time(run: &RunResult) -> f64 {
     run.flows[0].total.in_time_ratio().expect("frames were due")
+}
+
+/// Number of packets that noq's receiver remembers (`WINDOW_SIZE` of noq-proto 1.4.0): it takes a
+/// packet that as many later ones have overtaken for a duplicate, and drops it.
+const REMEMBERED: usize = 129;
+
+/// Mean size of a packet of a transfer in bits, with the acknowledgements of feedback.
+const PACKET: f64 = 8.0 * 1_250.0;
+
+/// Link of the grid, whose jitter reorders.
+#[derive(Clone, Copy, Debug)]
+struct Cell {
+    mbps: f64,
+    round_trip_ms: f64,
+    /// Normal jitter, else uniform.
+    is_normal: bool,
+    /// Size of the jitter in milliseconds.
+    jitter: f64,
+}
+
+/// Results of a cell, means of its runs in per cent.
+#[derive(Clone, Copy, Debug)]
+struct Outcome {
+    /// Share of the link that a transfer uses from the fifth second on, headers included.
+    used: f64,
+    spurious: f64,
+}
+
+impl Cell {
+    fn all() -> impl Iterator<Item = Self> {
+        let jitters = [0.0, 2.0, 5.0, 10.0, 20.0];
+        let links = [1.0, 5.0, 20.0, 50.0, 200.0]
+            .into_iter()
+            .flat_map(|mbps| [10.0, 40.0, 100.0].map(|round_trip_ms| (mbps, round_trip_ms)));
+        let shapes =
+            jitters.map(|jitter| (false, jitter)).into_iter().chain(jitters.map(|jitter| (true, jitter)));
+        let shapes: Vec<_> = shapes.collect();
+        links.flat_map(move |(mbps, round_trip_ms)| {
+            shapes.clone().into_iter().map(move |(is_normal, jitter)| Self {
+                mbps,
+                round_trip_ms,
+                is_normal,
+                jitter,
+            })
+        })
+    }
+
+    /// Delay of each way in milliseconds: half of the round trip, but enough for the jitter.
+    fn delay(&self) -> f64 {
+        let least = if self.is_normal { 2.0 * self.jitter } else { self.jitter };
+        least.max(self.round_trip_ms / 2.0)
+    }
+
+    fn name(&self) -> String {
+        let shape = if self.is_normal { "normal" } else { "uniform" };
+        format!("{shape} {} ms, {} Mbps, {} ms", self.jitter, self.mbps, self.round_trip_ms)
+    }
+
+    /// Share of packets at this rate that the receiver does not take for duplicates.
+    fn passing(&self, mbps: f64) -> f64 {
+        const PACKETS: usize = 4_000;
+        let mut random = Pcg64Mcg::seed_from_u64(1);
+        let mut uniform = || (random.next_u64() >> 11) as f64 / (1_u64 << 52) as f64 - 1.0;
+        let mut change =
+            || if self.is_normal { (0..12).map(|_| uniform()).sum::<f64>() / 2.0 } else { uniform() };
+        let arrival =
+            |packet| packet as f64 * PACKET / mbps / 1e3 + (self.delay() + change() * self.jitter).max(0.0);
+        let mut arrivals: Vec<(f64, usize)> = (0..PACKETS).map(arrival).zip(0..).collect();
+        arrivals.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut newest = 0;
+        let passing = arrivals.iter().filter(|(_, packet)| {
+            newest = newest.max(*packet);
+            newest - packet < REMEMBERED
+        });
+        passing.count() as f64 / PACKETS as f64
+    }
+
+    /// Returns the largest share of the link in per cent that any sender can use, because of the
+    /// receiver's memory: at a lower rate a larger share of the packets passes.
+    fn bound(&self) -> f64 {
+        let shares = (1..=20).map(|step| f64::from(step) / 20.0);
+        shares.map(|share| 100.0 * share * self.passing(share * self.mbps)).fold(0.0, f64::max)
+    }
+
+    fn run(&self, seeds: u64) -> Outcome {
+        let seconds = if self.mbps < 20.0 { 20 } else { 12 };
+        let (delay, mbps) = (self.delay(), self.mbps);
+        let shape = if self.is_normal { "normal" } else { "uniform" };
+        let text = format!(
+            "name = \"reordering\"\nduration = \"{seconds}s\"\nschedulers = [\"squall\"]\n\
+             [[path]]\nname = \"link\"\nrate = \"{mbps}mbps\"\nqueue = \"1MB\"\ndelay = \"{delay}ms\"\n\
+             jitter = {{ {shape} = \"{}ms\", reorder = true }}\n{BULK}size = \"20kB\"\nbacklog = \"16MB\"\n",
+            self.jitter
+        );
+        let mut scenario = Scenario::parse(&text, "test.toml").unwrap_or_else(|error| panic!("{error}"));
+        scenario.seeds = (1..=seeds).collect();
+        let runs = Batch::of(&scenario, Arc::new(squall_papers::registry())).run(&|_| {}).expect("runs");
+        let mean = |of: &dyn Fn(&RunResult) -> f64| runs.iter().map(of).sum::<f64>() / runs.len() as f64;
+        let used =
+            |run: &RunResult| run.flows[0].goodput_within((5_000_000, seconds * 1_000_000)) * 105e-6 / mbps;
+        Outcome { used: mean(&used), spurious: mean(&spurious) }
+    }
+}
+
+/// Part of the grid, or with `SQUALL_GRID=all` all of it, with the lowest utilisation as a share of
+/// the bound and spurious repairs in per cent that are tolerated. Where the receiver's memory is the
+/// limit, losses that the rate causes pass for congestion.
+#[test]
+fn transfers_use_links_that_reorder() {
+    let is_all = std::env::var("SQUALL_GRID").is_ok_and(|grid| grid == "all");
+    let is_usual =
+        |cell: &Cell| (2.0..=5.0).contains(&cell.jitter) && cell.mbps <= 20.0 && cell.round_trip_ms == 40.0;
+    let mut wrong = Vec::new();
+    for cell in Cell::all().filter(|cell| is_all || is_usual(cell)) {
+        let (name, bound, Outcome { used, spurious }) = (cell.name(), cell.bound(), cell.run(4));
+        println!("{name}: {used:.0} % of {bound:.0} used, {spurious:.2} % spurious");
+        let (least, tolerated) = match bound {
+            ..99.0 => (0.3, 4.0),
+            _ if is_usual(&cell) => (0.9, 1.0),
+            _ => (0.7, 1.0),
+        };
+        if used < least * bound || spurious > tolerated {
+            wrong.push(format!("{name}: {used:.0} % of {bound:.0}, {spurious:.2} % spurious"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }

@@ -21,6 +21,9 @@ const SHORTEST_ROUND: Span = Span::from_millis(30);
 const LATE_PACKETS: u64 = 64;
 /// Weight of a new round trip in the mean.
 const WEIGHT: f64 = 1.0 / 16.0;
+/// Ratio of the excess of the mean delay over the smallest to the mean difference of two delays:
+/// 1.5 for uniform jitter, 3 for normal jitter and thousands of packets.
+const VARIATIONS: f64 = 2.0;
 /// Jitter: smallest excess that is a queue.
 const JITTER: Delay = Delay::new(3e3);
 /// Share of the recent largest excess above which a packet met a queue: near the largest, packets
@@ -41,6 +44,8 @@ pub(super) struct Delays {
     /// Mean round trip without the excess of the forward way. With the smallest instead, a varying
     /// way back closes the window.
     back: Option<Delay>,
+    /// Mean difference between the delays of consecutive reports.
+    variation: Delay,
     lateness: Lateness,
     bursts: Bursts,
     own: OwnDelay,
@@ -86,6 +91,9 @@ impl Delays {
     pub(super) fn on_arrival(&mut self, now: Time, arrival: Arrival, smoothed_rtt: Delay, takes: Delay) {
         let delay = arrival.delay();
         let ahead = self.bursts.on_arrival(arrival.packet, self.queue(), takes);
+        if self.back.is_some() {
+            self.variation.approach(Delay::new((delay - self.latest).abs() as f64), WEIGHT);
+        }
         self.latest = delay;
         self.smallest.add(now, delay, MEMORY);
         self.largest.add(now, delay, MEMORY);
@@ -133,7 +141,17 @@ impl Delays {
     /// Returns `J`, the excess of the path's own delay over the smallest.
     pub(super) fn own(&self) -> Delay {
         let own = self.own.get(self.smallest()).filter(|_| !self.is_shared);
-        own.map_or(Delay::ZERO, |own| self.excess(own).max(Delay::ZERO))
+        own.map_or(Delay::ZERO, |own| self.excess(own).max(Delay::ZERO)).max(self.reordered())
+    }
+
+    /// Returns the excess of the mean delay over the smallest that jitter explains on a path that
+    /// reorders, up to twice the mean lateness; zero on others, where packets wait for each other.
+    ///
+    /// A transfer has no pauses after which a packet would show the path's own delay. But
+    /// consecutive reports differ by jitter alone, as a queue changes by no more than the time
+    /// between them.
+    fn reordered(&self) -> Delay {
+        (self.variation * VARIATIONS).min(self.lateness.mean * 2.0)
     }
 
     /// Returns the jitter, below which gaps between packets are no measure of the rate.
@@ -175,6 +193,19 @@ mod tests {
             all.on_arrival(now, arrival, Delay::new(60e3), Delay::new(500.0));
         }
         all
+    }
+
+    #[test]
+    fn jitter_that_reorders_is_no_queue() {
+        // Delays of 20 to 40 ms; every other packet is acknowledged 20 ms late.
+        let mut delays = after(500, (0..200).map(|i| 20_000 + 4_000 * (i % 6)));
+        assert_eq!(micros(delays.own()), 0.0, "in order it may be one");
+        for packet in 0..200 {
+            let age = Span::from_millis(if packet % 2 == 0 { 60 } else { 80 });
+            delays.on_ack(packet ^ 1, age, Delay::new(60e3));
+        }
+        let own = micros(delays.own());
+        assert!((8e3..20e3).contains(&own), "{own}: the mean is 10 ms beyond the smallest");
     }
 
     fn micros(delay: Delay) -> f64 {

@@ -49,7 +49,8 @@
 //!
 //! **Jitter.** `J` is the median over ten seconds of the lateness of packets that met no queue of
 //! ours, up to 50 ms, or the delay that a dip has shown, without a limit. Those are the first
-//! packets after a pause in which all before them arrived.
+//! packets after a pause in which all before them arrived. On a path that reorders it is at least
+//! twice the mean difference of consecutive delays (`delays.rs`).
 //!
 //! **Holds.** A path on which nothing arrives while data waits, and which is the only one, is
 //! assumed to hold its packets: for the length of the hold the rate before it counts, and as much
