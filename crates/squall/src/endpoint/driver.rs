@@ -24,7 +24,7 @@ use super::{path_manager::PathManager, timer::Timer};
 use crate::{
     error,
     net::{
-        socket::ReceiveBuffers,
+        socket::{Batch, ReceiveBuffers},
         sockets::Sockets,
         watch::{InterfaceWatch, Look},
     },
@@ -142,13 +142,14 @@ impl Driver {
         self.watch = None;
     }
 
-    /// Hands received packets to the core. Returns `true` if there may be more.
-    fn receive(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut received = false;
+    /// Hands received packets to the core.
+    fn receive(&mut self, cx: &mut Context<'_>) -> Arrivals {
+        let mut arrivals = Arrivals::None;
         for index in 0..self.sockets.len() {
             let (socket, _) = self.sockets.at(index);
-            let Poll::Ready(count) = socket.poll_receive(cx, &mut self.buffers) else { continue };
-            received = true;
+            let Poll::Ready(batch) = socket.poll_receive(cx, &mut self.buffers) else { continue };
+            let Batch { count, is_last } = batch;
+            arrivals = arrivals.max(if is_last { Arrivals::All } else { Arrivals::Some });
             let mut entry = 0;
             while entry < count {
                 let mut packets = 0;
@@ -171,7 +172,7 @@ impl Driver {
                 }
             }
         }
-        received
+        arrivals
     }
 
     /// Lets the core act on timers and sends its packets. Returns `true` if there may be more to
@@ -233,6 +234,16 @@ impl Driver {
         let mut turn = Turn { core, place, sockets, buffers, astray, cx: None, received: None };
         drive::send_out(&mut turn, MAX_TRANSMITS, out);
     }
+}
+
+/// Packets that have arrived at the sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Arrivals {
+    None,
+    /// All were received.
+    All,
+    /// There may be more.
+    Some,
 }
 
 /// Messages of a socket that the core has not processed yet.
@@ -334,8 +345,9 @@ impl Future for Driver {
         }
         this.manage_paths(cx);
         for _ in 0..MAX_TURNS {
-            let mut busy = this.receive(cx);
-            if busy || !this.waits_for_growth() {
+            let arrivals = this.receive(cx);
+            let mut busy = arrivals == Arrivals::Some;
+            if arrivals > Arrivals::None || !this.waits_for_growth() {
                 busy |= this.transmit(cx);
             }
             let at = {

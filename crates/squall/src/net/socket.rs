@@ -139,12 +139,11 @@ impl Socket {
         self.state.max_gso_segments().get()
     }
 
-    /// Receives pending messages, up to a batch; returns the number of filled entries of `meta`.
-    pub(crate) fn poll_receive(&mut self, cx: &mut Context<'_>, buffers: &mut ReceiveBuffers) -> Poll<usize> {
+    /// Receives pending messages, up to a batch.
+    pub(crate) fn poll_receive(&mut self, cx: &mut Context<'_>, buffers: &mut ReceiveBuffers) -> Poll<Batch> {
         while self.read_errors < MAX_READ_ERRORS {
-            match self.io.poll_recv_ready(cx) {
-                Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(_)) | Poll::Pending => return Poll::Pending,
+            if !self.is_readable(cx) {
+                return Poll::Pending;
             }
             let mut count = 0;
             let received = self.io.try_io(Interest::READABLE, || {
@@ -156,7 +155,7 @@ impl Socket {
             match received {
                 _ if count > 0 => {
                     self.read_errors = 0;
-                    return Poll::Ready(count);
+                    return Poll::Ready(Batch { count, is_last: !self.is_readable(cx) });
                 }
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -167,6 +166,11 @@ impl Socket {
             }
         }
         Poll::Pending
+    }
+
+    /// Returns `true` if a message may have arrived; otherwise the task is woken by the next one.
+    fn is_readable(&self, cx: &mut Context<'_>) -> bool {
+        matches!(self.io.poll_recv_ready(cx), Poll::Ready(Ok(())))
     }
 
     /// Sends a packet, or queues it when the kernel has no room. After an error the packets are
@@ -282,6 +286,14 @@ fn bind_device(socket: &std::net::UdpSocket, device: &str) {
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 fn bind_device(_: &std::net::UdpSocket, device: &str) {
     tracing::debug!(device, "bound to the address of the interface only");
+}
+
+/// Messages received in one call.
+pub(crate) struct Batch {
+    /// Number of filled entries of the buffers, at least 1.
+    pub(crate) count: usize,
+    /// There are no more now.
+    pub(crate) is_last: bool,
 }
 
 /// Receive memory, shared by all sockets of an endpoint.
