@@ -12,11 +12,10 @@ use crate::wire::{Feedback, Sample, Stamp};
 
 /// Longest time that an arrival stays unreported. noq's own acknowledgement timer is set above it.
 pub(crate) const MAX_DELAY: Span = Span::from_millis(10);
-/// Longest time that a packet waits for others, to be reported with them. With 5 ms the start takes
-/// longer: with 30 Mbps over two links of 20 Mbps the slowest frame takes 230 ms instead of 180.
-const LONGEST_WAIT: Span = Span::from_millis(2);
-/// Part of the shortest round trip that it waits at most, 1/16: beside the round trip it must not count.
-const WAIT_SHARE: u64 = 16;
+/// Time that a single packet waits for others.
+const QUICK_DELAY: Span = Span::from_millis(2);
+/// Number of packets after which a report is due at once.
+const BATCH: u32 = 2;
 /// Pause between reports when packets arrive out of order: overtaken packets must be reported
 /// before the sender declares them lost (RFC 9000 §13.2.1 requires an immediate acknowledgement).
 const URGENT_DELAY: Span = Span::from_millis(1);
@@ -65,6 +64,7 @@ impl Strain {
 #[derive(Debug)]
 pub(crate) struct Reporter {
     samples: Vec<Sample>,
+    pending: u32,
     since: Option<Time>,
     /// Time of the last report.
     reported: Time,
@@ -72,8 +72,6 @@ pub(crate) struct Reporter {
     overtaken: bool,
     /// It was overtaken by more than a round trip.
     stale: bool,
-    /// Shortest round trip of all paths.
-    round_trip: Span,
     savings: f64,
     cost: f64,
     strain: Strain,
@@ -84,11 +82,11 @@ impl Default for Reporter {
     fn default() -> Self {
         Self {
             samples: Vec::new(),
+            pending: 0,
             since: None,
             reported: Time::EPOCH,
             overtaken: false,
             stale: false,
-            round_trip: Span::ZERO,
             savings: MAX_SAVINGS,
             cost: FIRST_COST,
             strain: Strain { now: 1.0, at: Time::EPOCH },
@@ -114,7 +112,7 @@ impl Reporter {
         let overtaken = !overtaken_by.is_zero();
         self.overtaken |= overtaken;
         self.stale |= overtaken_by > round_trip;
-        self.round_trip = round_trip;
+        self.pending += 1;
         self.since.get_or_insert(now);
         self.savings = (self.savings + bytes as f64 * SHARE).min(MAX_SAVINGS);
         match self.samples.iter_mut().find(|s| s.path == path) {
@@ -137,8 +135,10 @@ impl Reporter {
             self.reported + URGENT_DELAY
         } else if self.savings < self.cost {
             since + MAX_DELAY
+        } else if self.pending >= BATCH {
+            since
         } else {
-            since + LONGEST_WAIT.min(self.round_trip / WAIT_SHARE)
+            since + QUICK_DELAY
         })
     }
 
@@ -147,6 +147,7 @@ impl Reporter {
         self.reported = now;
         (self.overtaken, self.stale) = (false, false);
         let samples = std::mem::take(&mut self.samples);
+        self.pending = 0;
         self.since = None;
         self.sequence += 1;
         Feedback { sequence: self.sequence, samples, ..Feedback::default() }
@@ -170,20 +171,18 @@ mod tests {
     const RTT: Span = Span::from_millis(20);
 
     #[test]
-    fn packets_are_reported_together() {
+    fn a_pair_of_packets_is_reported_at_once_and_a_single_one_soon() {
         let mut reporter = Reporter::default();
         assert_eq!(reporter.due_at(), None);
         reporter.on_data(at_ms(1), 0, Stamp::at(at_us(972)), 1200, us(0), RTT);
-        assert_eq!(reporter.due_at(), Some(at_us(2_250)), "a sixteenth of a round trip");
+        assert_eq!(reporter.due_at(), Some(at_ms(3)));
         reporter.on_data(at_us(1_500), 1, Stamp::at(at_us(1_464)), 1200, us(0), RTT);
-        assert_eq!(reporter.due_at(), Some(at_us(2_250)));
-        let report = reporter.report(at_us(2_250));
+        assert_eq!(reporter.due_at(), Some(at_ms(1)));
+        let report = reporter.report(at_us(1_500));
         let sample =
             |path, delay, at| Sample { path, delay, departure: Some(Stamp::at(at_us(at))), received: 1 };
         assert_eq!(report.samples, [sample(0, 7, 972), sample(1, 9, 1_464)]);
         assert_eq!((report.sequence, reporter.due_at()), (1, None));
-        reporter.on_data(at_ms(9), 0, Stamp::at(at_ms(8)), 1200, us(0), RTT * 10);
-        assert_eq!(reporter.due_at(), Some(at_ms(11)));
     }
 
     #[test]
@@ -221,7 +220,7 @@ mod tests {
         let (mut received, mut spent, mut latest) = (0, 0, at_us(0));
         for i in 0..20_000u64 {
             let now = at_us(i * 400);
-            reporter.on_data(now, 0, Stamp::at(now), 1100, us(i % 9 / 8), ms(2));
+            reporter.on_data(now, 0, Stamp::at(now), 1100, us(i % 9 / 8), RTT);
             received += 1100;
             if reporter.due_at().is_some_and(|due| due <= now) {
                 reporter.report(now);
