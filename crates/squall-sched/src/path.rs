@@ -67,13 +67,10 @@ pub struct PathView {
     /// One-way delay to the peer. Differences between paths are exact, because the clock offset is
     /// common to all of them; the absolute value rests on half the smallest round-trip time.
     pub owd: Span,
-    /// The latest measured one-way delay without the queue of the session's own packets.
-    pub unqueued: Span,
-    /// Time until the session's own packets have left the queue of the path, if it drains at
-    /// [`Self::rate`]; without those that wait for the pacer.
-    pub backlog: Span,
-    /// Smallest round-trip time.
-    pub min_rtt: Span,
+    /// The latest measured one-way delay, without the bytes that were put in flight since.
+    pub delay: Span,
+    /// Lower bound of the time that an acknowledgement takes: half the smallest round-trip time.
+    pub back: Span,
     /// The 95th percentile of the excess of arrival times over the latest predictions.
     pub late: Span,
     /// Time since proof of delivery has been due; 0 while acknowledgements arrive in time.
@@ -128,22 +125,13 @@ impl PathView {
     }
 
     /// Predicts the time until the arrival of a packet that follows the bytes in flight and `bytes`
-    /// more, and leaves as soon as the window has room. It is not earlier than the bytes in flight
-    /// allow, which need their time at the rate of the path; half a round trip of that is the return
-    /// of their acknowledgements, and bytes that the path held need none.
+    /// more, and leaves as soon as the window has room. The bytes in flight need their time at the
+    /// rate of the path, of which half a round trip is the return of their acknowledgements; bytes
+    /// that the path held need none.
     pub fn arrives_in(&self, bytes: u64) -> Span {
-        let queued = self.unqueued + self.opens_in.max(self.idle_after(bytes));
-        let in_flight = self.in_flight + bytes + u64::from(self.chunk + self.overhead);
-        queued.max(self.time_for(in_flight) - (self.min_rtt / 2 + self.held))
-    }
-
-    /// Predicts the time until the queue of the path is empty, behind `bytes` more.
-    pub fn idle_after(&self, bytes: u64) -> Span {
-        self.backlog + self.time_for(self.waiting + bytes)
-    }
-
-    fn time_for(&self, bytes: u64) -> Span {
-        Span::from_micros((8_000_000 * bytes).checked_div(self.rate).unwrap_or(0))
+        let queued = 8_000_000 * (self.in_flight + bytes + u64::from(self.chunk + self.overhead));
+        let drained = Span::from_micros(queued.checked_div(self.rate).unwrap_or(0));
+        (self.opens_in + self.delay).max(drained - (self.back + self.held))
     }
 
     /// Returns the payload bytes of blocks that the budget pays for; `u64::MAX` without a budget.
@@ -210,9 +198,8 @@ impl PathView {
             latest_rtt: srtt,
             rtt_dev: srtt / 10,
             owd: srtt / 2,
-            unqueued: srtt / 2,
-            backlog: Span::ZERO,
-            min_rtt: srtt,
+            delay: srtt / 2,
+            back: srtt / 2,
             late: Span::ZERO,
             overdue: Span::ZERO,
             loss: 0.0,
@@ -295,21 +282,20 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_arrives_behind_what_is_queued_or_in_flight() {
+    fn a_packet_arrives_behind_what_is_in_flight() {
         // 1200 and 800 bytes are a packet, 2 ms at 8 Mbps. Half a round trip is 10 ms.
-        let idle = PathView { overhead: 800, rate: 8_000_000, ..PathView::example(0, ms(20), 100_000) };
-        let idle = PathView { unqueued: ms(11), ..idle };
-        assert_eq!((idle.arrives_in(0), idle.arrives_in(5_000)), (ms(11), ms(16)));
-        let queued = PathView { backlog: ms(4), waiting: 3_000, in_flight: 19_000, ..idle.clone() };
-        assert_eq!((queued.idle_after(0), queued.arrives_in(0)), (ms(7), ms(18)));
-        let full = PathView { opens_in: ms(12), ..queued.clone() };
-        assert_eq!(full.arrives_in(0), ms(23), "it waits for the window");
-        let stalled = PathView { in_flight: 38_000, ..queued.clone() };
-        assert_eq!((stalled.arrives_in(0), stalled.arrives_in(5_000)), (ms(30), ms(35)));
-        let held = PathView { held: ms(5), ..stalled.clone() };
-        assert_eq!(held.arrives_in(0), ms(25));
-        let unknown = PathView { rate: 0, backlog: ms(0), ..stalled };
-        assert_eq!(unknown.arrives_in(5_000), ms(11));
+        let mut path = PathView { overhead: 800, rate: 8_000_000, ..PathView::example(0, ms(20), 100_000) };
+        path.delay = ms(11);
+        assert_eq!(path.arrives_in(0), ms(11), "what was measured is the least");
+        path.in_flight = 19_000;
+        assert_eq!((path.arrives_in(0), path.arrives_in(1)), (ms(11), us(11_001)));
+        path.in_flight = 28_000;
+        assert_eq!((path.arrives_in(0), path.arrives_in(5_000)), (ms(20), ms(25)));
+        path.opens_in = ms(12);
+        assert_eq!((path.arrives_in(0), path.arrives_in(5_000)), (ms(23), ms(25)), "it waits for the window");
+        path.opens_in = Span::ZERO;
+        path.rate = 0;
+        assert_eq!(path.arrives_in(5_000), ms(11), "the rate is unknown");
     }
 
     #[test]

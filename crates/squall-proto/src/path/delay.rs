@@ -112,8 +112,6 @@ pub(crate) struct Delay {
     smoothed: i64,
     /// Smallest value of `smoothed` so far.
     least: i64,
-    /// Smoothed distance of the delays less the own queue, in microseconds.
-    unqueued: i64,
     /// Ticks and round trip of the last packet whose report and acknowledgement arrived together.
     exact: Option<(u32, Span)>,
 }
@@ -138,30 +136,14 @@ impl Delay {
         *self = Self { exact: self.exact, ..Self::default() };
     }
 
-    /// Records the delay of a packet that left behind an own queue of this length.
-    pub(crate) fn sample(&mut self, ticks: u32, own_queue: Span) {
-        let own_queue = i64::try_from(own_queue.micros()).unwrap_or(i64::MAX);
+    pub(crate) fn sample(&mut self, ticks: u32) {
         let Some(reference) = self.reference else {
-            let unqueued = own_queue.saturating_neg();
-            *self = Self { reference: Some(ticks), smoothed: 0, least: 0, unqueued, ..*self };
+            *self = Self { reference: Some(ticks), smoothed: 0, least: 0, ..*self };
             return;
         };
         let distance = Stamp::distance(ticks, reference) * TICK as i64;
         self.smoothed += (distance - self.smoothed) / 8;
         self.least = self.least.min(self.smoothed);
-        self.unqueued += (distance.saturating_sub(own_queue) - self.unqueued) / 8;
-    }
-
-    /// Returns the delay without the own queue. If the rate was underestimated, that queue seemed
-    /// longer than it was.
-    fn without_own_queue(self) -> Self {
-        Self { smoothed: self.unqueued.max(self.least), ..self }
-    }
-
-    /// Returns by how much a delay exceeds the smallest one.
-    pub(super) fn excess(&self, ticks: u32) -> Span {
-        let distance = self.reference.map_or(0, |reference| Stamp::distance(ticks, reference) * TICK as i64);
-        Span::from_micros(u64::try_from(distance - self.least).unwrap_or(0))
     }
 
     /// Returns the delay at its smallest.
@@ -178,8 +160,7 @@ impl Delay {
     /// Returns the delay shortened by `by`, in its smallest value too.
     pub(super) fn shortened(self, by: Span) -> Self {
         let smoothed = self.smoothed.saturating_sub_unsigned(by.micros());
-        let unqueued = self.unqueued.saturating_sub_unsigned(by.micros());
-        Self { smoothed, least: self.least.min(smoothed), unqueued, ..self }
+        Self { smoothed, least: self.least.min(smoothed), ..self }
     }
 
     /// Returns by how much this path takes longer than `other`, in microseconds.
@@ -256,26 +237,15 @@ impl Level {
     }
 }
 
-/// One-way delay of a path. The differences between paths are exact.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct OneWay {
-    /// That of the packets that were reported last.
-    pub(crate) delay: Span,
-    /// The same without the queue of own packets.
-    pub(crate) unqueued: Span,
-}
-
-/// Returns the one-way delays of all paths.
+/// Returns the one-way delays of all paths. Their differences are exact.
 pub(crate) fn one_way_delays<'a>(
     paths: impl Iterator<Item = &'a Path> + Clone,
     now: Time,
-) -> impl Iterator<Item = OneWay> {
+) -> impl Iterator<Item = Span> {
     let level = Level::of(paths.clone());
     paths.map(move |path| {
-        let of = |delay: &Delay| level.and_then(|level| level.of_delay(delay));
-        let delay = of(&path.delay.after_pause(now - path.departed_at)).unwrap_or(path.rtt.smoothed / 2);
-        let unqueued = of(&path.delay.without_own_queue()).unwrap_or(path.rtt.smoothed / 2);
-        OneWay { delay, unqueued }
+        let delay = path.delay.after_pause(now - path.departed_at);
+        level.and_then(|level| level.of_delay(&delay)).unwrap_or(path.rtt.smoothed / 2)
     })
 }
 
@@ -292,7 +262,7 @@ mod tests {
     };
 
     fn delays<'a>(paths: impl IntoIterator<Item = &'a Path, IntoIter: Clone>, now: u64) -> Vec<u64> {
-        one_way_delays(paths.into_iter(), at_us(now)).map(|way| way.delay.micros()).collect()
+        one_way_delays(paths.into_iter(), at_us(now)).map(Span::micros).collect()
     }
 
     fn up(id: PathId, now: Time) -> Path {
@@ -307,8 +277,8 @@ mod tests {
             let ticks = |micros: i64| (i64::from(base) + micros / TICK as i64) as u32 & 0xff_ffff;
             let (mut a, mut b) = (Delay::default(), Delay::default());
             for _ in 0..100 {
-                a.sample(ticks(gap), us(0));
-                b.sample(ticks(0), us(0));
+                a.sample(ticks(gap));
+                b.sample(ticks(0));
             }
             prop_assert!((a.longer_than(&b).unwrap() - gap).abs() <= TICK as i64);
         }
@@ -364,14 +334,14 @@ mod tests {
         quick.rtt.sample(at_us(1), ms(20), Sample::Data);
         for (path, delay) in [(&mut quick, 10_000), (&mut path, 4_000_000)] {
             path.rtt.sample(at_us(1), ms(20), Sample::Data);
-            path.delay.sample(delay / TICK as u32, us(0));
+            path.delay.sample(delay / TICK as u32);
         }
         let owd = |path: &Path| delays([path, &quick], 60_000_000)[0];
         assert_eq!(owd(&path), 4_000_000, "no pause makes it shorter than it has been");
         path.shorten_delay(at_ms(60_000), ms(3_920));
         assert_eq!(owd(&path), 80_000);
         path.shorten_delay(at_ms(60_000), us(0));
-        path.delay.sample(40_000 / TICK as u32, us(0));
+        path.delay.sample(40_000 / TICK as u32);
         assert_eq!(owd(&path), 75_000, "data goes on from there");
     }
 
@@ -403,9 +373,7 @@ mod tests {
         let path = |id, rtt, ticks: &[u32]| {
             let mut path = up(PathId(id), at_us(0));
             path.rtt.sample(at_us(1), us(rtt), Sample::Data);
-            ticks
-                .iter()
-                .for_each(|delay| (0..200).for_each(|_| path.delay.sample(delay / TICK as u32, us(0))));
+            ticks.iter().for_each(|delay| (0..200).for_each(|_| path.delay.sample(delay / TICK as u32)));
             path
         };
         // 5 ms and 20 ms, then 60 ms more on both; the receiver's clock is 1 s ahead.
@@ -424,13 +392,13 @@ mod tests {
     fn a_queue_that_drained_in_a_pause_is_not_counted_on_after_it() {
         let mut path = up(PathId(0), at_ms(990));
         path.rtt.sample(at_us(1), ms(20), Sample::Data);
-        let report = |path: &mut Path, delay: u32| path.delay.sample(delay / TICK as u32, us(0));
+        let report = |path: &mut Path, delay: u32| path.delay.sample(delay / TICK as u32);
         report(&mut path, 10_000);
         (0..200).for_each(|_| report(&mut path, 810_000));
-        path.on_departure(at_ms(1_000), 0, 0);
+        path.on_departure(at_ms(1_000));
         assert!(delays([&path], 1_000_000)[0].abs_diff(810_000) < 1_000);
         // Half a second later the next one leaves, and a report of it shows that the queue is gone.
-        path.on_departure(at_ms(1_500), 0, 0);
+        path.on_departure(at_ms(1_500));
         report(&mut path, 10_000);
         let owd = delays([&path], 1_500_000)[0];
         assert!(owd.abs_diff(310_000 - 300_000 / 8) < 1_000, "{owd}");
@@ -441,21 +409,19 @@ mod tests {
         let mut path = up(PathId(0), at_us(0));
         path.rtt.sample(at_us(1), ms(20), Sample::Data);
         path.committed_bytes = 2_400;
-        let way = |delay| OneWay { delay: ms(delay), unqueued: ms(10) };
-        assert_eq!(path.view(at_us(0), 1_000, way(10), 0).owd, ms(10), "the rate is unknown");
+        assert_eq!(path.view(at_us(0), 1_000, ms(10), 0).owd, ms(10), "the rate is unknown");
         path.capacity = Some(300_000);
         // All bytes take this long at 300 kbps; the acknowledgement takes the last 10 ms of that.
         let bytes = 2_400 + 1_000 + u64::from(PACKET_OVERHEAD);
-        assert_eq!(path.view(at_us(0), 1_000, way(10), 0).owd, us(bytes * 8_000_000 / 300_000) - ms(10));
-        assert_eq!(path.view(at_us(0), 1_000, way(200), 0).owd, ms(200), "what was measured is longer");
+        assert_eq!(path.view(at_us(0), 1_000, ms(10), 0).owd, us(bytes * 8_000_000 / 300_000) - ms(10));
+        assert_eq!(path.view(at_us(0), 1_000, ms(200), 0).owd, ms(200), "what was measured is longer");
     }
 
     #[test]
     fn a_full_window_opens_as_the_oldest_packet_is_acknowledged() {
         let mut path = up(PathId(0), at_us(0));
         path.rtt.sample(at_us(1), ms(20), Sample::Data);
-        let opens_in =
-            |path: &Path, now| path.view(now, 1_000, OneWay { delay: ms(10), unqueued: ms(10) }, 0).opens_in;
+        let opens_in = |path: &Path, now| path.view(now, 1_000, ms(10), 0).opens_in;
         path.flight.insert(0, InFlight::of(at_ms(5), 1_200, None));
         path.flight.insert(1, InFlight::of(at_ms(9), 1_200, None));
         let packet = 1_000 + u64::from(PACKET_OVERHEAD);
@@ -471,9 +437,7 @@ mod tests {
         let path = |id, rtt, ticks: &[u32]| {
             let mut path = up(PathId(id), at_us(0));
             path.rtt.sample(at_us(1), us(rtt), Sample::Data);
-            ticks
-                .iter()
-                .for_each(|delay| (0..200).for_each(|_| path.delay.sample(delay / TICK as u32, us(0))));
+            ticks.iter().for_each(|delay| (0..200).for_each(|_| path.delay.sample(delay / TICK as u32)));
             path
         };
         assert!(Level::of(std::iter::empty()).is_none());

@@ -1,7 +1,6 @@
 //! A path of a session: its life, packets in flight, delays, losses, rates, and its state in QUIC.
 
 mod arrivals;
-mod backlog;
 mod delay;
 mod flight;
 mod life;
@@ -27,8 +26,7 @@ use crate::{
 };
 
 use arrivals::Arrivals;
-use backlog::Backlog;
-pub(crate) use delay::{Delay, Level, OneWay, Quickest, Reported, Rtt, Sample, one_way_delays};
+pub(crate) use delay::{Delay, Level, Quickest, Reported, Rtt, Sample, one_way_delays};
 pub(crate) use flight::{Chunk, Control, Flight, InFlight, Payload};
 pub(crate) use life::{Change, Expectation, FULL_SIZE, Life, Packet, RadioState};
 pub(crate) use losses::{Fates, Losses};
@@ -73,8 +71,6 @@ pub(crate) struct Path {
     pub(crate) pacer: Pacer,
     pub(crate) rtt: Rtt,
     pub(crate) delay: Delay,
-    /// Queue of own packets.
-    backlog: Backlog,
     pub(crate) way_back: WayBack,
     /// Latest arrival report from the peer whose packet is not yet acknowledged.
     pub(crate) reported: Option<Reported>,
@@ -135,7 +131,6 @@ impl Path {
             pacer: Pacer::default(),
             rtt: Rtt::default(),
             delay: Delay::default(),
-            backlog: Backlog::default(),
             way_back: WayBack::default(),
             reported: None,
             reordering: Reordering::default(),
@@ -294,12 +289,9 @@ impl Path {
         limit.map_or(by_window, |limit| by_window.min(limit))
     }
 
-    /// Records the departure of a part of a block, in a packet of this size, on a path of this rate in
-    /// bits per second. A queue that was measured before a pause has
+    /// Records the departure of a part of a block. A queue that was measured before a pause has
     /// drained since; a queue of others has not drained between consecutive frames.
-    pub(crate) fn on_departure(&mut self, at: Time, bytes: u64, rate: u64) {
-        let takes = (8_000_000 * bytes).checked_div(rate).unwrap_or(0);
-        self.backlog.on_departure(at, Span::from_micros(takes));
+    pub(crate) fn on_departure(&mut self, at: Time) {
         let pause = at - self.departed_at;
         if pause > self.rtt.min * delay::OBSOLETE_ROUND_TRIPS {
             self.delay = self.delay.after_pause(pause);
@@ -312,13 +304,6 @@ impl Path {
         if !by.is_zero() {
             self.delay = self.delay.after_pause(at - self.departed_at).shortened(by);
         }
-    }
-
-    /// Records a report of the newest data that arrived.
-    pub(crate) fn on_report(&mut self, reported: Reported) {
-        let own_queue = self.backlog.on_report(&reported, self.delay.excess(reported.delay));
-        self.delay.sample(reported.delay, own_queue);
-        self.reported = Some(reported);
     }
 
     /// Returns the one-way delay of a packet of this size that leaves now: bytes in flight arrive
@@ -336,10 +321,9 @@ impl Path {
         oldest.map_or(Span::ZERO, |oldest| oldest + self.rtt.smoothed - now)
     }
 
-    /// Returns the view for schedulers. `rate` is that of the path.
-    pub(crate) fn view(&self, now: Time, chunk: u32, way: OneWay, rate: u64) -> PathView {
-        let OneWay { delay, unqueued } = way;
-        let behind = self.owd_behind((chunk + PACKET_OVERHEAD).into());
+    /// Returns the view for schedulers. `owd` is the measured delay, over all paths, `rate` that of
+    /// the path.
+    pub(crate) fn view(&self, now: Time, chunk: u32, owd: Span, rate: u64) -> PathView {
         let window = self.effective_window();
         PathView {
             id: self.id,
@@ -348,10 +332,9 @@ impl Path {
             srtt: self.rtt.smoothed,
             latest_rtt: self.rtt.latest,
             rtt_dev: self.rtt.deviation,
-            owd: behind.map_or(delay, |behind| behind.max(delay)),
-            unqueued,
-            backlog: self.backlog.after(now),
-            min_rtt: self.rtt.min,
+            owd: self.owd_behind((chunk + PACKET_OVERHEAD).into()).map_or(owd, |behind| behind.max(owd)),
+            delay: owd,
+            back: self.rtt.min / 2,
             late: self.predictions.late(),
             overdue: self.overdue(now),
             loss: self.loss.ratio(),

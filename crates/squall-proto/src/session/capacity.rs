@@ -54,8 +54,8 @@ impl Session {
         let carriers = self.carriers();
         let rates = self.conn.paths.iter().zip(delays).filter(|(path, _)| carriers.contains(path.id));
         let mut longest = Span::ZERO;
-        let bytes = rates.map(|(path, way)| {
-            let time = within - way.delay;
+        let bytes = rates.map(|(path, owd)| {
+            let time = within - owd;
             longest = longest.max(time);
             let bytes = self.to_come(at, path) * time.micros() as f64 / 8e6;
             path.allowance.map_or(bytes, |allowance| bytes.min(allowance.data as f64))

@@ -219,11 +219,11 @@ impl Session {
             usable = self.silent_paths(now);
         }
         let up = paths.zip(delays).filter(|(path, _)| path.life.is_up());
-        let views = up.map(|(path, way)| {
+        let views = up.map(|(path, owd)| {
             let rate = predicted_rate(control, path, now);
             let is_unmeasured = is_unmeasured(control, path);
             let usable = usable.contains(path.id);
-            (PathView { usable, is_unmeasured, ..path.view(now, chunk, way, rate) }, path.role)
+            (PathView { usable, is_unmeasured, ..path.view(now, chunk, owd, rate) }, path.role)
         });
         self.views.renew(now, views);
     }

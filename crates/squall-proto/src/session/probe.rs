@@ -59,7 +59,7 @@ impl Session {
         if is_unused && path.rtt.is_new_to_data(rtt) {
             let paths = self.conn.paths.iter();
             let delay = paths.clone().zip(one_way_delays(paths, at)).find(|(path, _)| path.id == id);
-            let excess = delay.map_or(Span::ZERO, |(_, way)| way.delay - rtt);
+            let excess = delay.map_or(Span::ZERO, |(_, delay)| delay - rtt);
             self.conn.paths[id].shorten_delay(at, excess);
         }
         if !is_unused || at >= sampled_at + self.clock.timeouts.keep_alive {

@@ -263,7 +263,7 @@ impl Session {
             if is_step {
                 // One of the two clocks was stopped. All paths have the same two.
                 self.conn.paths.iter_mut().for_each(|path| path.delay.forget());
-                self.conn.paths[id].delay.sample(reported.delay, Span::ZERO);
+                self.conn.paths[id].delay.sample(reported.delay);
             }
             let (now, written) = (self.instant(at), self.instant(written));
             let clock = *self.conn.clock();
@@ -481,8 +481,9 @@ impl Session {
                 continue;
             }
             if let Some(id) = self.conn.paths.find(sample.path) {
-                let reported = Reported { at, delay: sample.delay, departure: sample.departure };
-                self.conn.paths[id].on_report(reported);
+                let path = &mut self.conn.paths[id];
+                path.delay.sample(sample.delay);
+                path.reported = Some(Reported { at, delay: sample.delay, departure: sample.departure });
             }
         }
         if self.peer.on_feedback(feedback.sequence) {

@@ -29,7 +29,7 @@ impl Session {
         }
         let delays: Vec<_> = one_way_delays(self.conn.paths.iter(), self.views.at()).collect();
         let open = self.conn.paths.ids().zip(delays);
-        open.map(|(id, way)| {
+        open.map(|(id, owd)| {
             let counters = self.conn.counters(id).unwrap_or_default();
             let path = &self.conn.paths[id];
             let net = path.quic.net;
@@ -46,7 +46,7 @@ impl Session {
                 srtt: path.rtt.smoothed.into(),
                 min_rtt: path.rtt.min.into(),
                 rtt_deviation: path.rtt.deviation.into(),
-                one_way_delay: way.delay.into(),
+                one_way_delay: owd.into(),
                 window: path.effective_window(),
                 capacity: path.capacity,
                 in_flight: path.in_flight(),

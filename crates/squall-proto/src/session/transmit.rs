@@ -586,8 +586,7 @@ impl Session {
                 let meant = chunk.path;
                 count(&mut path.stats, chunk.kind, chunk.bytes.into());
                 self.outlook.on_departure(chunk.bytes, bytes);
-                let rate = predicted_rate(&self.config.congestion, path, at);
-                path.on_departure(at, bytes.into(), rate);
+                path.on_departure(at);
                 if !chunk.is_parity() {
                     self.outbox.queue.of_mut(chunk.block).mark_departed(
                         chunk.block,
