@@ -177,7 +177,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     /// Eq. 6 for each backup, evaluated on the primary path. It bounds the modelled distribution;
-    /// while thresholds settle more are repeated, but at most a tenth and a few more.
+    /// while thresholds settle more are repeated, but at most a fifth and a few more.
     #[test]
     fn each_backup_carries_its_share_of_stalls(
         primary in frames(), deltas in array::uniform2(prop_oneof![1 => Just(0.0), 6 => 0.2..12.0f64]),
@@ -188,7 +188,7 @@ proptest! {
         let late = primary.iter().filter(|millis| **millis > 200).count();
         prop_assert!(stalls <= late);
         for (delta, copies) in deltas.into_iter().zip(on) {
-            prop_assert!(copies as f64 <= 1.1 * delta * late as f64 + 40.0, "{copies} of {late} with {delta}");
+            prop_assert!(copies as f64 <= 1.2 * delta * late as f64 + 40.0, "{copies} of {late} with {delta}");
             prop_assert!(delta > 0.0 || copies == 0);
         }
     }
