@@ -68,9 +68,9 @@ pub(crate) struct SessionSender {
     leaving: AtomicBool,
     /// Notified when another session takes a flow from this one.
     displaced: Notify,
-    /// Number of the next frame and stamp of the last one, by channel and strand. They outlive the uplink of a
-    /// flow that another session carries meanwhile: the other end keeps the order as long as the
-    /// channel belongs to the flow.
+    /// Number of the next frame and stamp of the last one, by channel and strand. They outlive the
+    /// uplink of a flow that another session carries meanwhile: the other end keeps the order as
+    /// long as the channel belongs to the flow.
     numbers: Mutex<HashMap<(u16, u16), Numbering>>,
     /// Room for packets of a TUN device, and the time of its measurement.
     room: Mutex<Option<(Time, Room)>>,
