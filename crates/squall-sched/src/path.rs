@@ -71,6 +71,9 @@ pub struct PathView {
     pub delay: Span,
     /// Lower bound of the time that an acknowledgement takes: half the smallest round-trip time.
     pub back: Span,
+    /// Time until the session's own packets have left the queue of the path, if it drains at
+    /// [`Self::rate`]; without those that wait for the pacer.
+    pub backlog: Span,
     /// The 95th percentile of the excess of arrival times over the latest predictions.
     pub late: Span,
     /// Time since proof of delivery has been due; 0 while acknowledgements arrive in time.
@@ -129,9 +132,17 @@ impl PathView {
     /// rate of the path, of which half a round trip is the return of their acknowledgements; bytes
     /// that the path held need none.
     pub fn arrives_in(&self, bytes: u64) -> Span {
-        let queued = 8_000_000 * (self.in_flight + bytes + u64::from(self.chunk + self.overhead));
-        let drained = Span::from_micros(queued.checked_div(self.rate).unwrap_or(0));
+        let drained = self.time_for(self.in_flight + bytes + u64::from(self.chunk + self.overhead));
         (self.opens_in + self.delay).max(drained - (self.back + self.held))
+    }
+
+    /// Predicts the time until the queue of the path is empty.
+    pub fn idle_in(&self) -> Span {
+        self.backlog + self.time_for(self.waiting)
+    }
+
+    fn time_for(&self, bytes: u64) -> Span {
+        Span::from_micros((8_000_000 * bytes).checked_div(self.rate).unwrap_or(0))
     }
 
     /// Returns the payload bytes of blocks that the budget pays for; `u64::MAX` without a budget.
@@ -200,6 +211,7 @@ impl PathView {
             owd: srtt / 2,
             delay: srtt / 2,
             back: srtt / 2,
+            backlog: Span::ZERO,
             late: Span::ZERO,
             overdue: Span::ZERO,
             loss: 0.0,

@@ -395,10 +395,10 @@ mod tests {
         let report = |path: &mut Path, delay: u32| path.delay.sample(delay / TICK as u32);
         report(&mut path, 10_000);
         (0..200).for_each(|_| report(&mut path, 810_000));
-        path.on_departure(at_ms(1_000));
+        path.on_departure(at_ms(1_000), 0, 0);
         assert!(delays([&path], 1_000_000)[0].abs_diff(810_000) < 1_000);
         // Half a second later the next one leaves, and a report of it shows that the queue is gone.
-        path.on_departure(at_ms(1_500));
+        path.on_departure(at_ms(1_500), 0, 0);
         report(&mut path, 10_000);
         let owd = delays([&path], 1_500_000)[0];
         assert!(owd.abs_diff(310_000 - 300_000 / 8) < 1_000, "{owd}");

@@ -1,6 +1,7 @@
 //! A path of a session: its life, packets in flight, delays, losses, rates, and its state in QUIC.
 
 mod arrivals;
+mod backlog;
 mod delay;
 mod flight;
 mod life;
@@ -26,6 +27,7 @@ use crate::{
 };
 
 use arrivals::Arrivals;
+use backlog::Backlog;
 pub(crate) use delay::{Delay, Level, Quickest, Reported, Rtt, Sample, one_way_delays};
 pub(crate) use flight::{Chunk, Control, Flight, InFlight, Payload};
 pub(crate) use life::{Change, Expectation, FULL_SIZE, Life, Packet, RadioState};
@@ -72,6 +74,8 @@ pub(crate) struct Path {
     pub(crate) rtt: Rtt,
     pub(crate) delay: Delay,
     pub(crate) way_back: WayBack,
+    /// Queue of own packets.
+    backlog: Backlog,
     /// Latest arrival report from the peer whose packet is not yet acknowledged.
     pub(crate) reported: Option<Reported>,
     pub(crate) reordering: Reordering,
@@ -131,6 +135,7 @@ impl Path {
             pacer: Pacer::default(),
             rtt: Rtt::default(),
             delay: Delay::default(),
+            backlog: Backlog::default(),
             way_back: WayBack::default(),
             reported: None,
             reordering: Reordering::default(),
@@ -289,9 +294,12 @@ impl Path {
         limit.map_or(by_window, |limit| by_window.min(limit))
     }
 
-    /// Records the departure of a part of a block. A queue that was measured before a pause has
-    /// drained since; a queue of others has not drained between consecutive frames.
-    pub(crate) fn on_departure(&mut self, at: Time) {
+    /// Records the departure of a part of a block, in a packet of this size, on a path of this rate
+    /// in bits per second. A queue that was measured before a pause has drained since; a queue of
+    /// others has not drained between consecutive frames.
+    pub(crate) fn on_departure(&mut self, at: Time, bytes: u64, rate: u64) {
+        let takes = (8_000_000 * bytes).checked_div(rate).unwrap_or(0);
+        self.backlog.on_departure(at, Span::from_micros(takes));
         let pause = at - self.departed_at;
         if pause > self.rtt.min * delay::OBSOLETE_ROUND_TRIPS {
             self.delay = self.delay.after_pause(pause);
@@ -335,6 +343,7 @@ impl Path {
             owd: self.owd_behind((chunk + PACKET_OVERHEAD).into()).map_or(owd, |behind| behind.max(owd)),
             delay: owd,
             back: self.rtt.min / 2,
+            backlog: self.backlog.after(now),
             late: self.predictions.late(),
             overdue: self.overdue(now),
             loss: self.loss.ratio(),

@@ -586,7 +586,8 @@ impl Session {
                 let meant = chunk.path;
                 count(&mut path.stats, chunk.kind, chunk.bytes.into());
                 self.outlook.on_departure(chunk.bytes, bytes);
-                path.on_departure(at);
+                let rate = predicted_rate(&self.config.congestion, path, at);
+                path.on_departure(at, bytes.into(), rate);
                 if !chunk.is_parity() {
                     self.outbox.queue.of_mut(chunk.block).mark_departed(
                         chunk.block,

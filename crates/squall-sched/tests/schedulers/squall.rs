@@ -711,3 +711,22 @@ fn what_has_arrived_needs_no_parity() {
     }
     assert_eq!((two.send(), two.wake), (None, None));
 }
+
+#[test]
+fn paths_that_share_a_growing_block_start_together() {
+    let mut two = stage("", &[20, 60]);
+    let usual = two.hand_over(due_in(200, 60));
+    two.remove(usual);
+    // 10 of 60 packets exist. All of them belong on the first path by its share.
+    let block = two.open(due_in(200, 10));
+    assert_eq!(decision(&mut two), Some((0, 1)), "both are idle");
+    two.path(0).backlog = ms(5);
+    assert_eq!(decision(&mut two), Some((1, 6)));
+    two.path(1).backlog = ms(9);
+    assert_eq!(decision(&mut two), Some((0, 5)));
+    two.path(1).window = 0;
+    assert_eq!(decision(&mut two), Some((0, 10)), "the other one is full");
+    two.path(1).window = two.path(0).window;
+    two.finish(block);
+    assert_eq!(decision(&mut two), Some((0, 10)), "the block has no more");
+}

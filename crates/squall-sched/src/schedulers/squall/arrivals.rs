@@ -21,6 +21,8 @@ struct Arrival {
     at: Span,
     /// The 95th percentile of the excess over that prediction.
     late: Span,
+    /// Time until the queue of the path is empty.
+    idle_in: Span,
     /// Payload of blocks, in bits per second.
     rate: u64,
     is_open: bool,
@@ -51,6 +53,7 @@ impl Arrivals {
             *arrival = Arrival {
                 at: path.arrives_in(0) + silence,
                 late: path.late,
+                idle_in: path.idle_in(),
                 rate: capacity::payload(path, path.rate),
                 is_open: path.is_open(),
                 has_room: path.has_room(),
@@ -138,6 +141,26 @@ impl Arrivals {
             return u64::MAX;
         }
         open().map(|path| path.rate.saturating_mul((time - path.at).micros()) / 8_000_000).sum()
+    }
+
+    /// Returns the bytes of a growing block that a path takes before those that share in it and have
+    /// room: none if another one is idle earlier. Whatever exists of the block would otherwise go to
+    /// the path with the earliest arrival, until its share is used up, and the others would start
+    /// too late to arrive with it.
+    pub(super) fn turn(&self, index: usize, shares: &Shares, packet: u32) -> u32 {
+        let takes_part = |other: &usize| {
+            *other != index && self.paths[*other].has_room && shares.bytes[*other] + packet / 2 >= packet
+        };
+        let Arrival { idle_in, rate, .. } = self.paths[index];
+        let others = (0..self.count).filter(takes_part).map(|other| self.paths[other].idle_in);
+        match others.min() {
+            None => u32::MAX,
+            Some(other) if other < idle_in => 0,
+            Some(other) => {
+                let until = rate.saturating_mul((other - idle_in).micros()) / 8_000_000;
+                u32::try_from(until).unwrap_or(u32::MAX).saturating_add(packet)
+            }
+        }
     }
 
     /// Divides `bytes` over the paths that `takes` accepts so that all parts arrive together.

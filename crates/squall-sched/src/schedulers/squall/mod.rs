@@ -309,16 +309,18 @@ impl Squall {
         let all = ahead.saturating_add(bytes);
         let shares = self.divide(cx, arrivals, all, block.meta());
         let share = shares.bytes[index].min(bytes);
+        let size = block.symbol_end(0).unwrap_or(cx.paths[index].chunk).max(1);
+        let turn = if block.expected_bytes() > 0 { arrivals.turn(index, &shares, size) } else { u32::MAX };
         if share == bytes {
-            return (share, shares.finish);
+            return (share.min(turn), shares.finish);
         }
         // Round to the nearest whole packet.
-        let size = block.symbol_end(0).unwrap_or(cx.paths[index].chunk).max(1);
         let packets = (share + size / 2) / size;
         // With equal parts, the last packets are half a packet or less on each path. The largest
         // part gets them.
         let is_largest = shares.bytes.iter().all(|other| *other <= shares.bytes[index]);
-        (size * if is_largest { packets.max(1) } else { packets }, shares.finish)
+        let share = size * if is_largest { packets.max(1) } else { packets };
+        (share.min(turn), shares.finish)
     }
 
     /// Divides the bytes up to the end of a block over the paths that take part in it.
