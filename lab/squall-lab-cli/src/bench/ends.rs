@@ -7,10 +7,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use clap::{Args, ValueEnum};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
 use squall::{Config, Connect, Endpoint, Identity, Trust};
+use squall_terminal::output;
 
 /// Time for which a client waits for the server's file and for paths.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -108,7 +109,7 @@ impl Ends {
         Ok(Client::Squall(squall::connect(request).await?))
     }
 
-    /// Connects over plain QUIC, and opens a path from each address.
+    /// Connects over plain QUIC, and begins to open a path from each address.
     async fn connect_plain(
         &self,
         chain: &[CertificateDer<'static>],
@@ -120,18 +121,23 @@ impl Ends {
         config.transport_config(Arc::new(plain(self.over.len() as u32)));
         let endpoint = noq::Endpoint::client(([0, 0, 0, 0], 0).into())?;
         let connection = endpoint.connect_with(config, to, "bench")?.await?;
+        // Data does not wait for the other paths, as it does not over Squall.
         for local in self.over.iter().skip(1) {
-            let start = Instant::now();
-            let path = noq::FourTuple::new(to, Some(*local));
-            // The server must issue connection ids first.
-            while let Err(error) = connection.open_path_ensure(path, noq::PathStatus::Available).await {
-                if start.elapsed() > PATIENCE {
-                    bail!("a path from {local}: {error}");
-                }
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
+            tokio::spawn(open_path(connection.clone(), noq::FourTuple::new(to, Some(*local))));
         }
         Ok(connection)
+    }
+}
+
+/// Opens a path of plain QUIC as soon as the server has issued connection ids for it.
+async fn open_path(connection: noq::Connection, path: noq::FourTuple) {
+    let start = Instant::now();
+    while let Err(error) = connection.open_path_ensure(path, noq::PathStatus::Available).await {
+        if start.elapsed() > PATIENCE {
+            output::on_stderr(&format!("error: a path over {path}: {error}\n"));
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
