@@ -46,6 +46,10 @@ pub struct Profile {
     pub wants_parity: bool,
     /// The peer is asked to report stalls, as [`SchedEvent::Stalled`]. Default: false.
     pub wants_stalls: bool,
+    /// The peer may report packets together that arrive within 2 ms, which saves packets and
+    /// processor time at both ends. The scheduler then sees less often what has arrived. Default:
+    /// false.
+    pub takes_joint_reports: bool,
     /// Decisions depend on observations of other sessions in the process, so that a run in virtual
     /// time is not repeatable. Default: false.
     pub learns_from_others: bool,
@@ -74,6 +78,7 @@ impl Default for Profile {
             follows_queue: true,
             wants_parity: false,
             wants_stalls: false,
+            takes_joint_reports: false,
             learns_from_others: false,
             judges_deadlines: false,
             metered_cap: None,

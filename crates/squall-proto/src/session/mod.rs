@@ -55,6 +55,7 @@ use squall_sched::{BlockId, MAX_PATHS, PathId, SchedEvent, Span, Time};
 use crate::{
     Block, Channel, CloseReason, Config, Event, Missed, Outcome, SchedulerFactory, SendError, SessionStats,
     WeightError,
+    congestion::Evidence,
     feedback::Reporter,
     inbox::Inbox,
     metering::Metering,
@@ -425,13 +426,17 @@ impl Session {
     }
 
     fn send_hello(&mut self) {
+        let profile = self.outbox.queue.profile();
         let hello = Hello {
             block: self.config.limits.max_block,
             // The whole memory, before any data has arrived: the peer never sends a block that does
             // not fit it.
             credit: self.config.limits.reassembly,
             takes_growing: true,
-            wants_stalled: self.outbox.queue.profile().wants_stalls,
+            // The other controllers measure by single acknowledgements.
+            takes_joint_reports: profile.takes_joint_reports
+                && self.config.congestion.evidence() == Evidence::Capacity,
+            wants_stalled: profile.wants_stalls,
             takes_parity: true,
             takes_partial: true,
         };
@@ -448,6 +453,9 @@ impl Session {
         self.outbox.set_capacity(hello.credit);
         self.outbox.set_peer_takes(hello.takes_growing, hello.takes_partial);
         self.inbox.set_reports_stalls(self.peer.gets_stalls());
+        if hello.takes_joint_reports {
+            self.reporter.join();
+        }
         // Feedback that overtook the hello is newer.
         if !self.peer.has_given_feedback() {
             self.outbox.set_credit(hello.credit);

@@ -8,6 +8,9 @@ const VERSION: u64 = 1;
 /// Bit of the hello: blocks without a length at the start are accepted.
 const TAKES_GROWING: u64 = 1;
 
+/// Bit of the hello: packets may be reported together.
+const TAKES_JOINT_REPORTS: u64 = 2;
+
 /// Bit of the hello: stalls are to be reported.
 const WANTS_STALLED: u64 = 4;
 
@@ -25,6 +28,7 @@ pub(super) struct Hello {
     /// Initial credit in bytes of blocks.
     pub(super) credit: u64,
     pub(super) takes_growing: bool,
+    pub(super) takes_joint_reports: bool,
     pub(super) wants_stalled: bool,
     pub(super) takes_parity: bool,
     pub(super) takes_partial: bool,
@@ -34,6 +38,7 @@ impl Hello {
     pub(super) fn encode(&self) -> Vec<u8> {
         let bit = |is_set, bit| if is_set { bit } else { 0 };
         let abilities = bit(self.takes_growing, TAKES_GROWING)
+            | bit(self.takes_joint_reports, TAKES_JOINT_REPORTS)
             | bit(self.wants_stalled, WANTS_STALLED)
             | bit(self.takes_parity, TAKES_PARITY)
             | bit(self.takes_partial, TAKES_PARTIAL);
@@ -58,6 +63,7 @@ impl Hello {
             block: u32::try_from(block).unwrap_or(u32::MAX),
             credit,
             takes_growing: abilities & TAKES_GROWING != 0,
+            takes_joint_reports: abilities & TAKES_JOINT_REPORTS != 0,
             wants_stalled: abilities & WANTS_STALLED != 0,
             takes_parity: abilities & TAKES_PARITY != 0,
             takes_partial: abilities & TAKES_PARTIAL != 0,
@@ -153,6 +159,7 @@ mod tests {
         block: 70_000,
         credit: 5 << 20,
         takes_growing: true,
+        takes_joint_reports: true,
         wants_stalled: true,
         takes_parity: false,
         takes_partial: false,
@@ -164,7 +171,7 @@ mod tests {
         assert_eq!(Hello::decode(&written), Ok(HELLO));
         let later = [&written[..], &[7, 7]].concat();
         assert_eq!(Hello::decode(&later), Ok(HELLO), "fields of a later version are skipped");
-        let without = Hello { takes_growing: false, wants_stalled: false, ..HELLO };
+        let without = Hello { takes_growing: false, takes_joint_reports: false, wants_stalled: false, ..HELLO };
         assert_eq!(Hello::decode(&written[..written.len() - 1]), Ok(without));
         assert_eq!(Hello::decode(&written[..2]), Err("the hello ends within a field"));
         assert_eq!(Hello::decode(&[0, 0, 0]), Err("the hello has version 0"));

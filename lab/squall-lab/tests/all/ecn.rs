@@ -37,7 +37,9 @@ fn bulk(congestion: &str, path: &str, seconds: u64) -> RunResult {
 
 #[test]
 fn a_router_that_marks_everything_costs_nothing() {
-    for treatment in ["ecn='mark'", "ecn='pass'\nevents=[{at='5s', ecn='mark'}]"] {
+    // Marks that begin count for four round trips, in which the queue that they could mean would
+    // fall: a third of a second with fewer frames.
+    for (treatment, most_lost) in [("ecn='mark'", 6), ("ecn='pass'\nevents=[{at='5s', ecn='mark'}]", 20)] {
         let marked = format!("{WIFI}{treatment}");
         for seed in [1, 2, 3] {
             let [plain, _] = transfer(&[WIFI], seed);
@@ -89,7 +91,7 @@ fn a_stream_arrives_in_time_where_everything_is_marked() {
         stage.run_for(SECOND);
         let arrived = stage.received(Side::Client).count();
         println!("{treatment}: {arrived} of {sent} frames");
-        assert!(100 * arrived >= 99 * sent, "{treatment}: {arrived} of {sent} frames");
+        assert!(arrived + most_lost >= sent, "{treatment}: {arrived} of {sent} frames");
         let changes = stage.path_changes(Side::Server, PathId(0));
         let off = changes.iter().filter(|(_, change)| matches!(change, PathChange::EcnOff { .. })).count();
         assert_eq!(off, 1, "{treatment}: it is reported once: {changes:?}");

@@ -26,13 +26,13 @@ fn lost(run: &RunResult) -> f64 {
 }
 
 #[test]
-fn a_policer_behind_a_burst_of_20_mb_costs_no_frames_once_it_is_found() {
+fn a_policer_behind_a_burst_of_20_mb_costs_frames_in_one_second_only() {
     for run in follow("policer = \"2mbps:20MB\"") {
         let shown = &run.flows[0].playback.as_ref().expect("a stream").shown_per_second;
         let (lost, mbps) = (lost(&run), run.flows[0].goodput_bps as f64 / 1e6);
         println!("{}, seed {}: {lost:.4} lost, {mbps:.2} Mbps, {shown:?}", run.scheduler, run.seed);
         assert!(lost < 0.03, "{lost}");
-        assert!(shown[20..].iter().all(|pictures| *pictures >= 30), "{shown:?}");
+        assert!(shown.iter().filter(|pictures| **pictures < 30).count() <= 1, "{shown:?}");
         // 20 MB at once, then 2 and 3 Mbps: 6.8 Mbps on average, of which an encoder uses nine
         // tenths.
         assert!(mbps > 5.0, "{mbps}");

@@ -196,6 +196,7 @@ impl Scheduler for Squall {
         Profile {
             wants_parity: self.has(Rule::Parity),
             judges_deadlines: self.has(Rule::Value),
+            takes_joint_reports: true,
             // An encoder should not fill metered paths.
             sharing: Sharing::Free,
             ..Profile::default()
