@@ -2,6 +2,18 @@
 
 use squall_sched::{PathId, Time};
 
+use crate::feedback::MAX_DELAY;
+
+/// Content of a received packet, by which its acknowledgement may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Content {
+    /// Feedback alone.
+    Feedback,
+    Other,
+    /// Data, after which feedback is due, too.
+    Data,
+}
+
 /// Pending work. Deadlines, probes of paths and items have queues of their own.
 #[derive(Debug)]
 pub(super) struct Duties {
@@ -17,6 +29,8 @@ pub(super) struct Duties {
     schedule_at: Option<Time>,
     /// noq may have control frames or acknowledgements to send.
     flush: bool,
+    /// Time at which `flush` is set because of feedback.
+    flush_at: Option<Time>,
     /// Acknowledgements may share the next data packet, which leaves room for them.
     acks: bool,
 }
@@ -31,6 +45,7 @@ impl Duties {
             schedule: false,
             schedule_at: None,
             flush: true,
+            flush_at: None,
             acks: false,
         }
     }
@@ -41,10 +56,27 @@ impl Duties {
     }
 
     /// Called for each received packet. Acknowledgements of media wait for feedback, which carries
-    /// them along when it is due.
-    pub(super) fn on_packet(&mut self, media: bool) {
-        self.flush = !media;
-        self.acks |= !media;
+    /// them along when it is due. Those of feedback wait for data, though not for long: otherwise a
+    /// sender answers every second report with a packet, and every one that arrives out of order.
+    pub(super) fn on_packet(&mut self, content: Content, at: Time) {
+        match content {
+            Content::Data => self.flush = false,
+            Content::Feedback => {
+                self.acks = true;
+                self.flush_at.get_or_insert(at + MAX_DELAY);
+            }
+            Content::Other => (self.flush, self.acks) = (true, true),
+        }
+    }
+
+    /// Returns the time at which [`Self::expire`] is due.
+    pub(super) fn flush_at(&self) -> Option<Time> {
+        self.flush_at
+    }
+
+    /// Called before anything is sent.
+    pub(super) fn expire(&mut self, at: Time) {
+        self.flush |= self.flush_at.take_if(|due| *due <= at).is_some();
     }
 
     /// Requests a run of the scheduler.
@@ -118,6 +150,7 @@ impl Duties {
     /// Called when data has left, and acknowledgements with it.
     pub(super) fn after_data(&mut self) {
         self.acks = false;
+        self.flush_at = None;
         self.schedule = true;
     }
 
@@ -137,6 +170,34 @@ impl Duties {
     /// Called after noq was polled for all pending packets. `sent` if it had one.
     pub(super) fn after_flush(&mut self, sent: bool) {
         self.flush = sent;
+        self.flush_at = None;
         self.acks &= !sent;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use squall_units::short::at_ms;
+
+    use super::*;
+
+    #[test]
+    fn acknowledgements_of_feedback_wait_for_data_but_not_for_long() {
+        let mut duties = Duties::new();
+        duties.after_flush(false);
+        duties.on_packet(Content::Feedback, at_ms(5));
+        duties.on_packet(Content::Feedback, at_ms(9));
+        duties.expire(at_ms(14));
+        assert_eq!(
+            (duties.has_flush(), duties.owes_acks(), duties.flush_at()),
+            (false, true, Some(at_ms(15)))
+        );
+        duties.after_data();
+        assert_eq!((duties.flush_at(), duties.owes_acks()), (None, false));
+        duties.on_packet(Content::Feedback, at_ms(20));
+        duties.expire(at_ms(30));
+        assert!(duties.has_flush() && duties.flush_at().is_none());
+        duties.on_packet(Content::Other, at_ms(31));
+        assert!(duties.has_flush(), "it may need an answer");
     }
 }

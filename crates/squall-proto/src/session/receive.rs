@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use squall_sched::{BlockId, ParityFate, PathId, SchedEvent, Span, Time};
 
-use super::{PacketFate, Session};
+use super::{PacketFate, Session, duties::Content};
 use crate::{
     Channel, CloseReason, Event, Missed, NetPath, PathChange, Priority, Received,
     inbox::{InboxError, InboxEvent, Label},
@@ -51,11 +51,11 @@ impl Session {
         let path = self.arrival_path(at, net);
         self.flush();
         // Before the fates: a refusal arrives with the acknowledgement, and must count first.
-        let mut media = false;
+        let mut content = None;
         self.inbox.on_packet();
         while let Some(datagram) = self.conn.recv() {
             match self.on_datagram(at, path, &datagram) {
-                Ok(data) => media |= data,
+                Ok(its) => content = content.max(Some(its)),
                 Err(error) => return self.break_off(at, &error),
             }
         }
@@ -64,9 +64,9 @@ impl Session {
             self.leave_unvalidated(at, path);
         }
         self.grant_paths(at);
-        let media = media && self.is_open();
-        self.duties.on_packet(media);
-        if media {
+        let content = content.filter(|_| self.is_open()).unwrap_or(Content::Other);
+        self.duties.on_packet(content, at);
+        if content == Content::Data {
             self.announce();
         }
     }
@@ -326,21 +326,24 @@ impl Session {
         }
     }
 
-    /// Processes a datagram; returns `true` if it held data.
-    fn on_datagram(&mut self, at: Time, path: Option<PathId>, datagram: &[u8]) -> Result<bool, BadPeer> {
-        let mut data = false;
+    /// Processes a datagram.
+    fn on_datagram(&mut self, at: Time, path: Option<PathId>, datagram: &[u8]) -> Result<Content, BadPeer> {
+        let mut content = Content::Feedback;
         for item in Items::of(datagram) {
-            match item? {
+            let item = item?;
+            content = content.max(match item {
+                Item::Data(..) | Item::Repair(..) | Item::RunParity(..) => Content::Data,
+                Item::Feedback(_) | Item::PathLoss(_) | Item::Stalled(_) => Content::Feedback,
+                _ => Content::Other,
+            });
+            match item {
                 Item::Data(header, payload) => {
-                    data = true;
                     self.on_data(at, path, &header, payload, None)?;
                 }
                 Item::Repair(repair, payload) => {
-                    data = true;
                     self.on_data(at, path, &repair.block, payload, Some(&repair))?;
                 }
                 Item::RunParity(run, payload) => {
-                    data = true;
                     self.on_run_parity(at, path, &run, payload)?;
                 }
                 Item::Rebuilt(block) => self.on_rebuilt(at, BlockId(block)),
@@ -362,7 +365,7 @@ impl Session {
             }
         }
         self.inbox.watch(at);
-        Ok(data)
+        Ok(content)
     }
 
     /// Handles the peer's reports of stalls. A gap that this side made itself is none.

@@ -64,6 +64,7 @@ impl Session {
             }
             self.take_back_dropped(out.at);
         }
+        self.duties.expire(out.at);
         self.transmit_feedback(out)
             .or_else(|| self.transmit_probes(out))
             .or_else(|| self.transmit_control(out))

@@ -72,6 +72,7 @@ impl Session {
         if !held_up {
             consider(self.reporter.due_at());
             consider(self.duties.wake());
+            consider(self.duties.flush_at());
             consider(self.losses_due());
         }
         let idle = self.clock.timeouts.path_idle;
