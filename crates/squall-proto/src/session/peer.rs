@@ -171,7 +171,8 @@ mod tests {
         assert_eq!(Hello::decode(&written), Ok(HELLO));
         let later = [&written[..], &[7, 7]].concat();
         assert_eq!(Hello::decode(&later), Ok(HELLO), "fields of a later version are skipped");
-        let without = Hello { takes_growing: false, takes_joint_reports: false, wants_stalled: false, ..HELLO };
+        let without =
+            Hello { takes_growing: false, takes_joint_reports: false, wants_stalled: false, ..HELLO };
         assert_eq!(Hello::decode(&written[..written.len() - 1]), Ok(without));
         assert_eq!(Hello::decode(&written[..2]), Err("the hello ends within a field"));
         assert_eq!(Hello::decode(&[0, 0, 0]), Err("the hello has version 0"));
