@@ -1,5 +1,5 @@
 //! Reads the packets of a TUN device into the queue of their entry and traffic class, and sends
-//! them as far as the session has room.
+//! them while the session has room.
 
 use std::{
     collections::HashMap,
@@ -135,7 +135,7 @@ impl ClassFlows {
         queue.push(strand, Waiting { stamp: flow.clock.now(), record: record.to_vec() }, *QUANTUM.start());
     }
 
-    /// Sends packets as far as the sessions have room, those of the first traffic classes first.
+    /// Sends packets while the sessions have room, those of the first traffic classes first.
     /// Returns `true` if packets wait.
     fn send(&mut self) -> bool {
         for (flows, queues) in &mut self.entries {
@@ -149,7 +149,7 @@ impl ClassFlows {
     }
 }
 
-/// Sends packets of a traffic class as far as its session has room.
+/// Sends packets of a traffic class while its session has room.
 fn send(flow: &Arc<Flow>, queue: &mut FairQueue, class: TrafficClass) {
     let (now, latency) = (flow.clock.now(), flow.config().latency_or_default().into());
     match flow.room() {
